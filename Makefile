@@ -1,0 +1,44 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
+SAMPLE ?= samples/fusible_subgraphs/bert-base-uncased/add_layer_norm
+
+.PHONY: quickstart test test-full lint install install-dev clean
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and pinned: an open range could replace a CPU build by a 3 GB CUDA one.
+$(STAMP): requirements.txt pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e . \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
+$(DEV_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+install: $(STAMP)
+install-dev: $(DEV_STAMP)
+
+quickstart: $(STAMP)  ## evaluate one example sample on the best device there is
+	$(BIN)/passbench eval $(SAMPLE)
+
+lint: $(DEV_STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint  ## the seeded slice; see test-full for the full counts
+	$(BIN)/python -m pytest -n auto -m "not serial and not full"
+	$(BIN)/python -m pytest -m "serial and not full"
+
+test-full: lint
+	$(BIN)/python -m pytest -n auto -m "not serial"
+	$(BIN)/python -m pytest -m serial
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
