@@ -1,0 +1,5 @@
+"""What pass authors may import: C++ and CUDA kernels, the low-overhead launch."""
+
+from pass_bench.kernels.cpp import cpp_kernel
+
+__all__ = ["cpp_kernel"]
