@@ -36,7 +36,7 @@ struct dl_api {
 using threads_fn = int (*)();
 static const dl_api* api = nullptr;
 static threads_fn torch_threads = nullptr;
-static PyObject* describe = nullptr;     // fallback: tensor -> (pointer, code, bits, device type, shape, strides)
+static PyObject* describe = nullptr;     // fallback: tensor -> (pointer, code, bits, device type, id, shape, strides)
 static PyTypeObject* tensor_type = nullptr;
 
 int max_threads() { return torch_threads ? torch_threads() : omp_get_max_threads(); }
@@ -71,9 +71,9 @@ inline bool read_slow(PyObject* object, tensor_arg& a) {
   PyObject* d = PyObject_CallOneArg(describe, object);
   if (!d) return false;
   unsigned long long pointer;
-  int code, bits, device;
+  int code, bits, device, id;
   PyObject *shape, *strides;
-  bool ok = PyArg_ParseTuple(d, "KiiiO!O!", &pointer, &code, &bits, &device, &PyTuple_Type, &shape, &PyTuple_Type, &strides);
+  bool ok = PyArg_ParseTuple(d, "KiiiiO!O!", &pointer, &code, &bits, &device, &id, &PyTuple_Type, &shape, &PyTuple_Type, &strides);
   if (ok) {
     const Py_ssize_t n = PyTuple_GET_SIZE(shape);
     ok = n <= MAX_DIMS;
@@ -82,15 +82,15 @@ inline bool read_slow(PyObject* object, tensor_arg& a) {
       a.shape[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
       a.strides[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i));
     }
-    a.t = {reinterpret_cast<void*>(pointer), {device, 0}, static_cast<std::int32_t>(n),
+    a.t = {reinterpret_cast<void*>(pointer), {device, id}, static_cast<std::int32_t>(n),
            {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1}, a.shape, a.strides, 0};
   }
   Py_DECREF(d);
   return ok && !PyErr_Occurred();
 }
 
-// Reads a tensor and checks that it lies on the CPU.
-inline bool read_tensor(PyObject* object, const char* where, tensor_arg& a) {
+// Reads a tensor of any device.
+inline bool read_any_tensor(PyObject* object, const char* where, tensor_arg& a) {
   const bool plain = Py_TYPE(object) == tensor_type;  // a subclass may hold no data: its own methods decide
   if (!plain && !PyObject_TypeCheck(object, tensor_type)) {
     PyErr_Format(PyExc_TypeError, "%s is a %s, expected a tensor", where, Py_TYPE(object)->tp_name);
@@ -102,12 +102,15 @@ inline bool read_tensor(PyObject* object, const char* where, tensor_arg& a) {
     if (!ok) PyErr_Clear();  // a tensor that requires grad, say: the methods below read it
   }
   if (!ok && !read_slow(object, a)) return false;
-  if (a.t.device.type != 1) {
-    PyErr_Format(PyExc_ValueError, "%s is not on the CPU", where);
-    return false;
-  }
   a.t.data = static_cast<char*>(a.t.data) + a.t.byte_offset;
   return true;
+}
+
+inline bool read_tensor(PyObject* object, const char* where, tensor_arg& a) {
+  if (!read_any_tensor(object, where, a)) return false;
+  if (a.t.device.type == 1) return true;
+  PyErr_Format(PyExc_ValueError, "%s is not on the CPU", where);
+  return false;
 }
 
 inline bool check_dtype(const tensor_arg& a, const char* where, std::uint16_t expected) {
