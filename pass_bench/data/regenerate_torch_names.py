@@ -99,6 +99,7 @@ def collect() -> dict[str, list[str]]:
     import torch
     from torch.overrides import get_overridable_functions
 
+    bindings: Any = torch._C
     overridable = get_overridable_functions()
 
     def public(names: Any) -> set[str]:
@@ -123,7 +124,7 @@ def collect() -> dict[str, list[str]]:
         add(f"torch.{name}", public(module.__all__) if hasattr(module, "__all__") else (), module)
         stripped = {full.removeprefix(f"{name}_") for full in names_of(module)}
         add(f"torch.{name}", stripped, module)
-        native = getattr(torch._C, f"_{name}")
+        native = getattr(bindings, f"_{name}")
         add(f"torch._C._{name}", (n for n in vars(native) if n.startswith(f"{name}_")), native)
     natives = public(vars(torch._C._nn)) - {"flatten_dense_tensors", "unflatten_dense_tensors"}
     natives |= {n for n in vars(torch._C._nn) if n.startswith(("_upsample_", "_conv_", "_pad_"))}
@@ -140,7 +141,7 @@ def collect() -> dict[str, list[str]]:
     aten_names = {schema.name for schema in torch._C._jit_get_all_schemas()}
     known = {name.rsplit(".", 1)[-1] for name in functions} | methods | set(_EXTRA_ATEN)
     known.discard("Size")
-    known |= {f"{name}_" for name in known} | {n for n in vars(torch._C._linalg) if n.startswith("linalg_")}
+    known |= {f"{name}_" for name in known} | {n for n in vars(bindings._linalg) if n.startswith("linalg_")}
     aten = {name for name in known if f"aten::{name}" in aten_names} - _UNSAFE_METHODS
     dtypes = {f"torch.{name}" for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
     return {
