@@ -69,7 +69,7 @@ class CudaKernel:
         return functools.partial(self.launch, *configuration)
 
     def launch(self, grid: Dim, block: Dim, *rest: Any) -> None:
-        """Launch; `rest` is the arguments, or (shared_bytes, *arguments) as from `kernel[grid, block, shared]`."""
+        """Launch; `rest` is the arguments, with the shared memory in bytes before them if there is any."""
         extra = len(rest) - len(self.signature.parameters)
         if extra not in (0, 1):
             count = len(self.signature.parameters)
