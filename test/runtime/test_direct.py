@@ -73,22 +73,22 @@ def test_code_before_and_after() -> None:
     assert "\n".join(body).replace("_0__reinterpret_tensor_1", "view_of") == (
         """\
     linear = _0_linear_0(a0, a1, a2)
-    alias = view_of(linear, (2, 4, 3, 4), (96, 8, 32, 1), 0)
-    alias_1 = view_of(linear, (2, 4, 3, 4), (96, 8, 32, 1), 4)
+    alias_2 = view_of(linear, (2, 4, 3, 4), (96, 8, 32, 1), 0)
+    alias_3 = view_of(linear, (2, 4, 3, 4), (96, 8, 32, 1), 4)
     linear = None
-    mul = alias * alias_1
-    alias = alias_1 = None
+    mul = alias_2 * alias_3
+    alias_2 = alias_3 = None
     add = mul + (1.0)
     mul = None
-    alias_2 = view_of(a0, (1, 3, 32), (96, 32, 1), 0)
-    alias_2.fill_(1)
-    alias_2 = None
+    alias_4 = view_of(a0, (1, 3, 32), (96, 32, 1), 0)
+    alias_4.fill_(1)
+    alias_4 = None
     reshape = add.reshape(2, -1)
-    alias_3 = view_of(reshape, (2, 4), (48, 1), 0)
+    alias_5 = view_of(reshape, (2, 4), (48, 1), 0)
     reshape = None
-    alias_4 = view_of(add, (2, 3, 4, 4), (48, 16, 4, 1), 0)
+    alias_6 = view_of(add, (2, 3, 4, 4), (48, 16, 4, 1), 0)
     add = None
-    return (alias_3, alias_4, 4)"""
+    return (alias_5, alias_6, 4)"""
     )
 
 
