@@ -1,0 +1,164 @@
+"""Putting replacement functions where patterns match."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+
+from pass_bench.fx.capture import trace_pattern
+from pass_bench.fx.facts import Facts, NodeFacts, graph_facts
+from pass_bench.fx.match import GraphView, Match, search
+from pass_bench.fx.order import Order
+from pass_bench.fx.plan import Pattern
+from pass_bench.fx.replacement import Arguments, emit, trace_arguments
+from pass_bench.passes.rule import PassRule
+from pass_bench.results.records import PassReport
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A rewritten graph and what each pass did to it, in the order of the passes."""
+
+    module: fx.GraphModule
+    reports: tuple[PassReport, ...]
+
+    @property
+    def matched(self) -> bool:
+        """Whether any pass matched."""
+        return any(report.matched for report in self.reports)
+
+
+def rewrite(gm: fx.GraphModule, rules: Sequence[PassRule], inputs: Sequence[Any] | None = None) -> Rewritten:
+    """Apply passes in order; each sees the graph that the ones before it left.
+
+    `inputs` stand for the placeholders (see `graph_facts`) and tell what may not be reordered. The graph
+    given stays as it is. Raises BadInput where a pattern or its replacement_args cannot be traced.
+    """
+    facts = graph_facts(gm, inputs)
+    reports = []
+    for rule in rules:
+        gm, facts, report = apply(gm, facts, rule)
+        reports.append(report)
+    return Rewritten(gm, tuple(reports))
+
+
+def apply(gm: fx.GraphModule, facts: Facts, rule: PassRule) -> tuple[fx.GraphModule, Facts, PassReport]:
+    """Apply one pass; where it matches nowhere the graph comes back as it is."""
+    pattern = Pattern(trace_pattern(rule.pattern))
+    view = GraphView(gm, facts)
+    found = search(pattern, view)
+    if not found.matches:
+        assert found.miss is not None
+        miss = f"{found.miss.reached} of {found.miss.of} nodes matched: {found.miss.reason}"
+        if found.stopped:
+            miss += f"; {found.stopped}"
+        return gm, facts, PassReport(name=rule.name, matched=0, replaced=0, nearest_miss=miss)
+    chosen = select(found.matches, view.order)
+    arguments = trace_arguments(rule.replacement_args, len(pattern.placeholders))
+    function = rule.replacement_func()
+    module, facts = replace(gm, facts, pattern, chosen, arguments, function)
+    report = PassReport(
+        name=rule.name, matched=len(found.matches), replaced=len(chosen), skipped=found.stopped
+    )
+    return module, facts, report
+
+
+def select(matches: Sequence[Match], order: Order) -> list[Match]:
+    """The matches that are replaced: in graph order, those that overlap no earlier one and stay convex
+    beside it.
+
+    `order` is contracted along the way.
+    """
+    chosen: list[Match] = []
+    taken = 0
+    for match in matches:
+        mask = order.mask(match.matched)
+        if mask & taken or order.between(mask):
+            continue
+        order.contract(mask)
+        taken |= mask
+        chosen.append(match)
+    return chosen
+
+
+def replace(
+    gm: fx.GraphModule,
+    facts: Facts,
+    pattern: Pattern,
+    matches: Sequence[Match],
+    arguments: Arguments,
+    function: Callable[..., Any],
+) -> tuple[fx.GraphModule, Facts]:
+    """A copy of the graph with a call of `function` in place of each match, and its facts.
+
+    The matches must not overlap and must be convex together. What a call touches, writes and draws is what
+    the nodes in its place did.
+    """
+    graph = fx.Graph()
+    env: dict[fx.Node, Any] = {}
+    new_facts: dict[fx.Node, NodeFacts] = {}
+    match_of = {node: match for match in matches for node in match.matched}
+    for unit in _units(gm, facts, match_of):
+        if isinstance(unit, fx.Node):
+            env[unit] = graph.node_copy(unit, lambda n: env[n])
+            if unit in facts.nodes:
+                new_facts[env[unit]] = facts.nodes[unit]
+            continue
+        before = len(graph.nodes)
+        results = emit(graph, pattern, unit, arguments, function, env)
+        together = _merged([facts.nodes[n] for n in unit.matched if n in facts.nodes])
+        new_facts.update(dict.fromkeys(list(graph.nodes)[before:], together))
+        for old, new in results.items():
+            new.meta = dict(old.meta)
+            env[old] = new
+    module = fx.GraphModule(gm, graph, class_name=type(gm).__name__)
+    module.graph.lint()
+    renewed = dict(zip(graph.nodes, module.graph.nodes, strict=True))
+    return module, Facts({renewed[n]: f for n, f in new_facts.items()}, facts.unknown)
+
+
+def _merged(parts: Sequence[NodeFacts]) -> NodeFacts:
+    return NodeFacts(
+        frozenset().union(*(p.touches for p in parts)),
+        frozenset().union(*(p.writes for p in parts)),
+        any(p.random for p in parts),
+        any(p.barrier for p in parts),
+    )
+
+
+def _units(gm: fx.GraphModule, facts: Facts, match_of: Mapping[fx.Node, Match]) -> list[fx.Node | Match]:
+    """Nodes and matches in an order that respects values and order edges and else keeps the graph's."""
+    nodes = list(gm.graph.nodes)
+    position = {node: i for i, node in enumerate(nodes)}
+    place: dict[Any, int] = {}
+    by_place: dict[int, fx.Node | Match] = {}
+    for node in nodes:
+        unit = id(match_of[node]) if node in match_of else node
+        place[unit] = position[node]  # a match stands where its last node stood
+    unit_of = {n: place[id(match_of[n]) if n in match_of else n] for n in nodes}
+    for node in nodes:
+        by_place[unit_of[node]] = match_of.get(node, node)
+    edges = {(unit_of[n], unit_of[u]) for n in nodes for u in n.users}
+    edges |= {(unit_of[a], unit_of[b]) for a, b in facts.order_edges(gm.graph)}
+    after: dict[int, list[int]] = {}
+    waiting = dict.fromkeys(by_place, 0)
+    for a, b in edges:
+        if a != b:
+            after.setdefault(a, []).append(b)
+            waiting[b] += 1
+    ready = [p for p, count in waiting.items() if not count]
+    heapq.heapify(ready)
+    ordered: list[fx.Node | Match] = []
+    while ready:
+        here = heapq.heappop(ready)
+        ordered.append(by_place[here])
+        for there in after.get(here, ()):
+            waiting[there] -= 1
+            if not waiting[there]:
+                heapq.heappush(ready, there)
+    assert len(ordered) == len(by_place), "the matches are not convex together"
+    return ordered
