@@ -13,6 +13,7 @@ COMMANDS = {
     "eval": "pass_bench.worker.commands:eval_command",
     "show": "pass_bench.fx.commands:show_command",
     "doctor": "pass_bench.worker.doctor:doctor_command",
+    "score": "pass_bench.score.commands:score_command",
 }
 
 

@@ -25,6 +25,9 @@ class TimingStats(Record):
     q25_us: float
     q75_us: float
     min_us: float
+    mean_us: float | None = None
+    std_us: float | None = None
+    max_us: float | None = None
 
 
 class Comparison(Record):
@@ -167,6 +170,8 @@ class EnvironmentRecord(Record):
     threads: int = 1
     tf32: bool = False
     commit: str = ""
+    clocks: str = ""  # "sm 1980 MHz, memory 2619 MHz": the highest that the driver allows
+    calibration: dict[str, float] = {}  # what `passbench calibrate` measured on this machine
 
 
 class EvalSettings(Record):
@@ -181,5 +186,6 @@ class EvalSettings(Record):
     pattern_limit: int | None = None
     replacement_func_limit: int | None = None
     timeout_s: float = 300.0
+    time_budget_s: float = 60.0  # for the timed trials of one graph; at least three rounds run in any case
     seed: int = 1024
     sandbox: Literal["require", "auto", "off"] = "auto"
