@@ -54,7 +54,7 @@ def run_boxed(
         finally:
             os._exit(0)
     os.close(write_end)
-    with open(read_end, "rb") as stream:
+    with os.fdopen(read_end, "rb") as stream:
         report, _, result = stream.read().partition(b"\n")
     _, status = os.waitpid(pid, 0)
     return (json.loads(result) if result else None), (json.loads(report) if report else {}), status
