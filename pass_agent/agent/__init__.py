@@ -1,0 +1,1 @@
+"""One attempt at a task, and the search over attempts."""

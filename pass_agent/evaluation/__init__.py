@@ -1,0 +1,1 @@
+"""Pass sets, evaluations of them, and what came out."""

@@ -1,0 +1,185 @@
+"""Evaluate a pass set: a fresh box, the pristine sample, `bash entry.sh`, and its records read back."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from pass_agent.errors import RuntimeLost
+from pass_agent.evaluation.device_lock import find_devices, hold_device
+from pass_agent.evaluation.graph_result import GraphOutcome, Loose, all_correct, read_results, read_score
+from pass_agent.evaluation.pass_set import PassSet
+from pass_agent.evaluation.sample import SampleSource
+from pass_agent.records import Record
+from pass_agent.runtime.base import Box, Ran, Runtime
+from pass_agent.text import cap, first_lines
+
+FLOOR = 0.1  # what a graph without a usable pass counts in ES(t); a set that cannot be loaded counts it too
+RESULTS, SCORE = "results.jsonl", "aggregated_score.json"
+
+Status = Literal["scored", "invalid", "infra"]
+
+
+class Evaluation(Loose):
+    """What one evaluation of one pass set gave.
+
+    `scored`: entry.sh ended with 0 and left records and a score. `invalid`: it refused the pass set (exit
+    code 2), which counts 0.1. `infra`: our own failure; there is no score and none may be made up.
+    """
+
+    key: str
+    pass_set: str
+    sample: str
+    status: Status
+    score: float | None = None
+    graphs: tuple[GraphOutcome, ...] = ()
+    message: str = ""
+    log: str = ""
+    seconds: float = 0.0
+    waited: float = 0.0
+    device: str = ""
+
+    @property
+    def solved(self) -> bool:
+        """Scored, and every scored graph correct."""
+        return self.status == "scored" and all_correct(self.graphs)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether a graph was rejected for breaking an integrity rule."""
+        return any(graph.verdict == "rejected" for graph in self.graphs)
+
+    @property
+    def infra(self) -> bool:
+        """Whether anything in it is our failure rather than the passes'."""
+        return self.status == "infra" or any(graph.verdict == "infra" for graph in self.graphs)
+
+
+class EvaluatorSettings(Record):
+    """`device` as PASSNET_DEVICE ("" lets entry.sh choose); `environment` goes to entry.sh as it is."""
+
+    device: str = ""
+    timeout_s: float = 1800.0
+    environment: dict[str, str] = Field(default_factory=dict)
+
+
+@dataclass
+class Evaluator:
+    """Evaluates pass sets of one sample; results are kept under `cache` by a hash of all that matters."""
+
+    sample: SampleSource
+    runtime: Runtime
+    settings: EvaluatorSettings
+    cache: Path
+    stop: Callable[[], bool] = lambda: False
+    devices: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        self.devices = self.devices or find_devices(self.settings.device)
+
+    def key(self, pass_set: PassSet) -> str:
+        """The cache key: sample, package, settings, runtime and pass set."""
+        parts = [self.sample.hash, self.runtime.identity, self.settings.model_dump_json(), pass_set.hash]
+        return PassSet({str(at): part.encode() for at, part in enumerate(parts)}).hash
+
+    def cached(self, key: str) -> Evaluation | None:
+        """A kept evaluation; a torn or foreign file counts as none."""
+        try:
+            return Evaluation.model_validate_json((self.cache / f"{key}.json").read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def evaluate(self, pass_set: PassSet, fresh: bool = False) -> tuple[Evaluation, bool]:
+        """Return the evaluation and whether it came from the cache.
+
+        Waits until a device is free; infra failures are returned, never cached. `fresh` bypasses the cache.
+        """
+        key = self.key(pass_set)
+        if not fresh and (kept := self.cached(key)):
+            return kept, True
+        asked = time.monotonic()
+        with hold_device(self.devices, self.stop) as device:
+            if not fresh and (kept := self.cached(key)):  # another attempt evaluated it while we waited
+                return kept, True
+            waited = time.monotonic() - asked
+            result = self._run(key, pass_set, device).model_copy(update={"waited": waited, "device": device})
+        if result.status != "infra" and not fresh:
+            self.keep(result)
+        return result, False
+
+    def keep(self, result: Evaluation) -> None:
+        """Write an evaluation under its key; readers see it whole or not at all."""
+        self.cache.mkdir(parents=True, exist_ok=True)
+        partial = self.cache / f".{result.key}.{os.getpid()}.{os.urandom(4).hex()}"
+        partial.write_text(result.model_dump_json(), encoding="utf-8")
+        partial.rename(self.cache / f"{result.key}.json")
+
+    def _run(self, key: str, pass_set: PassSet, device: str) -> Evaluation:
+        def result(status: Status, message: str = "", **more: Any) -> Evaluation:
+            known = {"key": key, "pass_set": pass_set.hash, "sample": self.sample.name}
+            return Evaluation.model_validate({**known, "status": status, "message": message, **more})
+
+        try:
+            box = self.runtime.open()
+        except RuntimeLost as error:
+            return result("infra", str(error))
+        try:
+            ran = self._enter(box, pass_set, device)
+            files = {} if ran.lost else box.get()
+        except RuntimeLost as error:
+            return result("infra", str(error))
+        finally:
+            box.close()
+        graphs = read_results(files.get(RESULTS, b"").decode("utf-8", "replace"))
+        score = read_score(files.get(SCORE, b"").decode("utf-8", "replace"))
+        more: dict[str, Any] = {"graphs": graphs, "log": cap(ran.output, 8000), "seconds": ran.seconds}
+        failure = _failure(ran, self.settings.timeout_s)
+        if failure:
+            return result("infra", failure, **more)
+        if ran.code == 2:
+            return result("invalid", _refusal(ran.output), score=FLOOR, **more)
+        if ran.code != 0:
+            return result("infra", f"entry.sh ended with {ran.code}: {_refusal(ran.output)}", **more)
+        if score is None or not graphs:
+            return result("infra", "entry.sh ended well but left no score or no records", **more)
+        if not any(graph.scored for graph in graphs):
+            return result("infra", "no graph could be scored here", **more)
+        return result("scored", score=score, **more)
+
+    def _enter(self, box: Box, pass_set: PassSet, device: str) -> Ran:
+        tree: dict[str, bytes | Path] = dict(self.sample.tree())
+        tree["pass_dir/.ignore"] = b""
+        tree.update({f"pass_dir/{name}": content for name, content in pass_set.files.items()})
+        box.put(tree)
+        return box.run(
+            ["bash", f"{box.work}/entry.sh"], self.environment(box, device), self.settings.timeout_s
+        )
+
+    def environment(self, box: Box, device: str) -> Mapping[str, str]:
+        """What entry.sh is told: the output folder, the device, and the user's PASSNET_* choices."""
+        chosen = {"PASSNET_EVAL_OUTPUT": box.out, **self.settings.environment}
+        if self.settings.device:
+            chosen["PASSNET_DEVICE"] = self.settings.device
+        if device != "cpu":
+            chosen["CUDA_VISIBLE_DEVICES"] = device
+        return chosen
+
+
+def _failure(ran: Ran, timeout_s: float) -> str:
+    if ran.lost:
+        return ran.lost
+    if ran.timed_out:
+        return f"the evaluation did not end within {timeout_s:g} s and was stopped"
+    return "the evaluation printed more than 64 MiB and was stopped" if ran.flooded else ""
+
+
+def _refusal(output: str) -> str:
+    """The line that says why: the last one, since progress comes before it."""
+    lines = first_lines("\n".join(reversed(output.splitlines())), 1, 400)
+    return lines[0] if lines else "no message"

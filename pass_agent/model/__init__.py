@@ -1,0 +1,1 @@
+"""Language models behind one method: a real endpoint, or a script."""

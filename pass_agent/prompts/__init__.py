@@ -1,0 +1,1 @@
+"""The text that a task starts with."""

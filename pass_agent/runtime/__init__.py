@@ -1,0 +1,1 @@
+"""Where evaluations run: a sandboxed local process or a Docker container."""

@@ -1,0 +1,65 @@
+"""Launcher inside new namespaces: the whole file system turns read-only, a few folders excepted.
+
+Run as `python -I -S confine.py RW[:RW...] -- command...` below `unshare --mount --pid --fork`. Standard
+library only, since it runs before the sample's own environment exists.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+MS_REC, MS_PRIVATE, MS_BIND = 0x4000, 1 << 18, 0x1000
+AT_FDCWD, AT_RECURSIVE, AT_SYMLINK_NOFOLLOW = -100, 0x8000, 0x100
+SYS_MOUNT_SETATTR = 442
+RDONLY = 1
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class MountAttr(ctypes.Structure):
+    """struct mount_attr of mount_setattr(2)."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd")]
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    as_bytes = [None if value is None else value.encode() for value in (source, target, kind)]
+    if libc.mount(*as_bytes, ctypes.c_ulong(flags), None if data is None else data.encode()) != 0:
+        raise OSError(ctypes.get_errno(), f"mount {target}: {os.strerror(ctypes.get_errno())}")
+
+
+def _set_readonly(path: str, readonly: bool, flags: int) -> None:
+    attributes = MountAttr(RDONLY if readonly else 0, 0 if readonly else RDONLY, 0, 0)
+    size = ctypes.sizeof(attributes)
+    result = libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, path.encode(), flags, ctypes.byref(attributes), size)
+    if result != 0:
+        raise OSError(ctypes.get_errno(), f"mount_setattr {path}: {os.strerror(ctypes.get_errno())}")
+
+
+def confine(writable: list[str]) -> None:
+    """Make every mount read-only; then give `writable`, /proc and /dev/shm mounts that can be written."""
+    _mount(None, "/", None, MS_REC | MS_PRIVATE)
+    for folder in writable:
+        _mount(folder, folder, None, MS_BIND)
+    _set_readonly("/", True, AT_RECURSIVE)
+    for folder in writable:
+        _set_readonly(folder, False, 0)
+    _mount("proc", "/proc", "proc", 0)
+    if Path("/dev/shm").is_dir():
+        _mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777")
+
+
+def main() -> None:
+    split = sys.argv.index("--")
+    confine([folder for folder in sys.argv[1].split(":") if folder])
+    # Mounts made above count only for paths looked up anew.
+    os.chdir(Path.cwd())
+    command = sys.argv[split + 1 :]
+    os.execvp(command[0], command)
+
+
+if __name__ == "__main__":
+    main()
