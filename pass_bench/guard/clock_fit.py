@@ -1,0 +1,101 @@
+"""Whether what a process says about its times fits the clock outside it; no torch.
+
+A block of trials is timed by the process itself, call by call, and as a whole by the supervisor. What the
+sum of the calls leaves of the whole is the harness's own work between calls, which a control process that
+never loaded the pass shows too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+SLOWER = 1.15  # eager in the pass's process against the control's: beyond this in every pair of blocks
+CLOCK_SHARE = 0.5  # of the claimed time, unexplained per call, in every block
+CLOCK_FLOOR_NS = 40_000
+EMPTY_SLACK_NS = 3_000_000
+FRESH_FACTOR = 2.0
+FRESH_FLOOR_NS = 50_000
+LEAST_BLOCKS = 3
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of trials: nanoseconds per arm and round as claimed, and the whole on the outside clock."""
+
+    arms: tuple[tuple[int, ...], ...]
+    wall_ns: int
+    empty_ns: int  # the whole of a block without trials
+
+    @property
+    def calls(self) -> int:
+        return sum(len(arm) for arm in self.arms)
+
+    @property
+    def between_ns(self) -> float:
+        """What passed outside the claimed times, per call."""
+        claimed = sum(sum(arm) for arm in self.arms)
+        return (self.wall_ns - self.empty_ns - claimed) / max(1, self.calls)
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A claim that does not hold: the rule and the numbers, in words."""
+
+    rule: str
+    why: str
+
+
+def clock_misfit(ours: Sequence[Block], control: Sequence[Block], compiled: int = 1) -> Misfit | None:
+    """Find time that was spent on the pass's calls outside the times claimed for them.
+
+    `compiled` is the arm of the pass. An empty block may be at most 3 ms slower than the control's.
+    """
+    if len(ours) < LEAST_BLOCKS or not control:
+        return None
+    usual = max(block.between_ns for block in control)
+    empty = min(block.empty_ns for block in control) + EMPTY_SLACK_NS
+    excess = []
+    for block in ours:
+        fair = Block(block.arms, block.wall_ns, min(block.empty_ns, empty))
+        rounds = max(1, len(block.arms[compiled]))
+        hidden = (fair.between_ns - usual) * fair.calls / rounds
+        excess.append(hidden - max(CLOCK_FLOOR_NS, CLOCK_SHARE * median(block.arms[compiled])))
+    if min(excess) <= 0:
+        return None
+    claimed = median(value for block in ours for value in block.arms[compiled]) / 1e3
+    hidden_us = (min(excess) + CLOCK_FLOOR_NS) / 1e3
+    return Misfit(
+        "clock", f"calls claimed to take {claimed:.1f} us leave over {hidden_us:.0f} us each unexplained"
+    )
+
+
+def eager_misfit(ours: Sequence[Block], control: Sequence[Block], eager: int = 0) -> Misfit | None:
+    """Find eager slower in the pass's process than in the control, in every block against every block."""
+    if len(ours) < LEAST_BLOCKS or len(control) < LEAST_BLOCKS:
+        return None
+    least = min(median(block.arms[eager]) for block in ours)
+    most = max(median(block.arms[0]) for block in control)
+    if least <= most * SLOWER:
+        return None
+    why = f"eager takes {least / 1e3:.1f} us beside the pass and {most / 1e3:.1f} us without it"
+    return Misfit("eager_slowed", why)
+
+
+def fresh_misfit(
+    usual: Sequence[Sequence[int]], fresh: Sequence[Sequence[int]], eager: int = 0, compiled: int = 1
+) -> Misfit | None:
+    """Find calls that are fast only on inputs seen before.
+
+    The quickest audited call is held against the usual median, and allowed what eager needs more on new
+    inputs.
+    """
+    if not fresh or not fresh[compiled] or not usual[compiled]:
+        return None
+    allowed = max(1.0, min(fresh[eager]) / median(usual[eager])) * FRESH_FACTOR
+    quickest, typical = min(fresh[compiled]), median(usual[compiled])
+    if quickest <= typical * allowed or quickest - typical <= FRESH_FLOOR_NS:
+        return None
+    why = f"{typical / 1e3:.1f} us on inputs seen before, never under {quickest / 1e3:.1f} us on new ones"
+    return Misfit("remembered", why)

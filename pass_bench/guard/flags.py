@@ -1,0 +1,121 @@
+"""Settings of the process that decide how fast or how exactly eager runs."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import re
+import signal
+import sys
+import threading
+from typing import Any
+
+import torch
+
+from pass_bench.results.records import Violation
+
+
+def read_flags(code: str = "") -> dict[str, Any]:
+    """The settings in force now; `code` is the graph's, whose operators' registrations are read too."""
+    flags: dict[str, Any] = {
+        "torch threads": torch.get_num_threads(),
+        "torch interop threads": torch.get_num_interop_threads(),
+        "default dtype": torch.get_default_dtype(),
+        "default device": str(torch.get_default_device()),
+        "grad mode": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "autocast": (torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda")),
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "float32 matmul precision": torch.get_float32_matmul_precision(),
+        "flush denormal": 5e-324 * 1.0 == 0.0,
+        "rounding": (1.0 + 2.0**-53 == 1.0, 1.0 + 3 * 2.0**-54 == 1.0 + 2.0**-52),
+        "dispatch modes": torch._C._len_torch_dispatch_stack(),
+        "function modes": torch._C._len_torch_function_stack(),
+        "cudnn": _backend(torch.backends.cudnn, "enabled", "benchmark", "deterministic", "allow_tf32"),
+        "mkldnn": _backend(torch.backends.mkldnn, "enabled", "deterministic"),
+        "nnpack": _nnpack(),
+        "sdp": (torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.mem_efficient_sdp_enabled()),
+        "tf32": _backend(torch.backends.cuda.matmul, "allow_tf32", "allow_fp16_reduced_precision_reduction"),
+        "cpu affinity": frozenset(os.sched_getaffinity(0)),
+        "priority": os.getpriority(os.PRIO_PROCESS, 0),
+        "switch interval": sys.getswitchinterval(),
+        "trace functions": (sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()),
+        "import hooks": (tuple(map(id, sys.meta_path)), tuple(map(id, sys.path_hooks))),
+        "garbage collector": (tuple(map(id, gc.callbacks)), gc.get_threshold(), gc.isenabled()),
+        "signal handlers": tuple(_handler(number) for number in range(1, 32)),
+        "timers": tuple(signal.getitimer(which) for which in (0, 1, 2)),
+        "streams": _stream(),
+    }
+    for name in operators_of(code):
+        with contextlib.suppress(RuntimeError):
+            flags[f"kernels of {name}"] = torch._C._dispatch_dump(name)
+    return flags
+
+
+def changed_flags(before: dict[str, Any], after: dict[str, Any]) -> tuple[Violation, ...]:
+    """One violation for each setting that is not what it was."""
+    return tuple(
+        Violation(rule="flags", why=_words(name, value, after.get(name)))
+        for name, value in before.items()
+        if after.get(name) != value
+    )
+
+
+def operators_of(code: str) -> tuple[str, ...]:
+    """Names of the aten operators that the text of a graph can call, from its words."""
+    words = {word.removesuffix("_") for word in re.findall(r"\w+", code)} | {
+        "add",
+        "mul",
+        "copy_",
+        "empty_like",
+    }
+    return tuple(
+        sorted(
+            name
+            for name in torch._C._dispatch_get_all_op_names()
+            if name.startswith("aten::") and name[6:].split(".")[0].rstrip("_").removeprefix("_") in words
+        )
+    )
+
+
+def python_threads() -> int:
+    """Threads that Python knows of."""
+    return threading.active_count()
+
+
+def _words(name: str, before: Any, after: Any) -> str:
+    if name.startswith("kernels of "):
+        return f"the {name} were replaced"
+    shown = [str(value) if len(str(value)) < 60 else "…" for value in (before, after)]
+    return f"{name}: {shown[0]} became {shown[1]}"
+
+
+def _backend(module: Any, *names: str) -> tuple[Any, ...]:
+    values = []
+    for name in names:
+        try:
+            values.append(getattr(module, name, None))
+        except (RuntimeError, AttributeError, AssertionError):
+            values.append(None)
+    return tuple(values)
+
+
+def _nnpack() -> bool | None:
+    try:
+        return bool(torch._C._get_nnpack_enabled())  # type: ignore[attr-defined]
+    except AttributeError:
+        return None
+
+
+def _handler(number: int) -> Any:
+    try:
+        return signal.getsignal(number)
+    except ValueError:
+        return None
+
+
+def _stream() -> int:
+    if not torch.cuda.is_initialized():
+        return 0
+    return int(torch.cuda.current_stream().cuda_stream)

@@ -1,0 +1,103 @@
+"""Which kernels a pass launches, and launching them with one left out."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+class KernelLog:
+    """Names of the kernels launched within `watching`, in order of first launch; a silenced one does nothing."""
+
+    def __init__(self) -> None:
+        self.launches: dict[str, int] = {}
+        self._silenced = ""
+
+    def _seen(self, name: str) -> bool:
+        """Note a launch; say whether it is to be left out."""
+        if not self._silenced:
+            self.launches[name] = self.launches.get(name, 0) + 1
+        return name == self._silenced
+
+    @contextlib.contextmanager
+    def watching(self, silenced: str = "") -> Iterator[None]:
+        """Intercept Triton, C++ and CUDA launches of this process."""
+        self._silenced = silenced
+        with contextlib.ExitStack() as stack:
+            for patch in (self._triton_interpreted, self._triton_compiled, self._cuda, self._cpp):
+                stack.enter_context(patch())
+            yield
+        self._silenced = ""
+
+    @contextlib.contextmanager
+    def _triton_interpreted(self) -> Iterator[None]:
+        try:
+            from triton.runtime.interpreter import GridExecutor
+        except ImportError:
+            yield
+            return
+        with _method(GridExecutor, "__call__", lambda executor: f"triton {executor.fn.__name__}", self._seen):
+            yield
+
+    @contextlib.contextmanager
+    def _triton_compiled(self) -> Iterator[None]:
+        try:
+            from triton.runtime.jit import JITFunction
+        except ImportError:
+            yield
+            return
+        with _method(JITFunction, "run", lambda kernel: f"triton {kernel.__name__}", self._seen):
+            yield
+
+    @contextlib.contextmanager
+    def _cuda(self) -> Iterator[None]:
+        from pass_bench.kernels.cuda import CudaKernel
+
+        with _method(CudaKernel, "launch", lambda kernel: f"cuda {kernel.name}", self._seen):
+            yield
+
+    @contextlib.contextmanager
+    def _cpp(self) -> Iterator[None]:
+        """C++ kernels are partials that call native code at once: each object's function is exchanged."""
+        from pass_bench.kernels.cpp import CppKernel
+
+        changed: list[tuple[Any, Any]] = []
+        for kernel in [item for item in gc.get_objects() if type(item) is CppKernel]:
+            kernel.compile()
+            native = kernel.func
+
+            def launch(*args: Any, _native: Callable[..., Any] = native, _name: str = kernel.name) -> Any:
+                return None if self._seen(f"cpp {_name}") else _native(*args)
+
+            _exchange(kernel, launch)
+            changed.append((kernel, native))
+        try:
+            yield
+        finally:
+            for kernel, native in changed:
+                _exchange(kernel, native)
+
+
+def _exchange(kernel: Any, function: Callable[..., Any]) -> None:
+    kernel.__setstate__((function, (), {}, dict(kernel.__dict__)))
+
+
+@contextlib.contextmanager
+def _method(
+    owner: type, name: str, named: Callable[[Any], str], seen: Callable[[str], bool]
+) -> Iterator[None]:
+    original = vars(owner).get(name)
+    if original is None:
+        yield
+        return
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return None if seen(named(self)) else original(self, *args, **kwargs)
+
+    setattr(owner, name, call)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
