@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
+import torch
 from torch import fx
 
 from pass_bench.runtime.emit import GraphWriter, Source, compile_function, written_source
-from pass_bench.runtime.fold import fold
-from pass_bench.runtime.observe import observe
-from pass_bench.runtime.validity import Check, can_specialise
+from pass_bench.runtime.fresh import fresh_copies
+from pass_bench.runtime.specialise import Specialisation
+from pass_bench.runtime.validity import can_specialise
 
 MOST_VARIANTS = 8
 PROMOTE_AFTER = 4  # calls in a row that another variant served, before it becomes the fast one
+KEEP_RETIRED = 2
+WARM_CALLS = 6  # observe, record twice, run planned; two more for functions that settle late
 
-_numbers = itertools.count()
+_labels = itertools.count()
 
 
 @dataclass(frozen=True)
 class DirectReport:
-    """What became of a graph: how many specialisations exist, and which launches are not planned, and why."""
+    """What became of a graph: its specialisations, and which calls of the latest one run as plans.
+
+    `unplanned` has one line for each that does not, with the reason; `source` is the code in use.
+    """
 
     variants: int
-    planned: int
+    planned: tuple[str, ...]
     unplanned: tuple[str, ...]
+    pending: tuple[str, ...]
     source: str
 
 
@@ -35,10 +43,11 @@ class DirectReport:
 class Variant:
     """Code for inputs of one kind. `guarded` checks its inputs first; `body` does not."""
 
+    specialisation: Specialisation
     matches: Callable[..., bool]
     guarded: CodeType
     body: Callable[..., Any]
-    names: dict[str, Any] = field(default_factory=dict)
+    names: dict[str, Any]
 
 
 class Direct:
@@ -49,20 +58,23 @@ class Direct:
     `MOST_VARIANTS` are kept.
     """
 
-    def __init__(self, gm: fx.GraphModule, plans: bool) -> None:
+    def __init__(
+        self, gm: fx.GraphModule, plans: bool, regraph: Callable[[Sequence[Any]], fx.GraphModule] | None
+    ) -> None:
         self.gm = gm
         self.plans = plans
-        self.namespace: dict[str, Any] = {"__builtins__": __builtins__, "_miss": self.miss}
+        self.regraph = regraph
         self.variants: list[Variant] = []
         self.fast: Variant | None = None
+        self.namespace: dict[str, Any] = {"__builtins__": __builtins__, "_miss": self.miss}
+        self._retired: deque[dict[str, Any]] = deque()
         self._streak = 0
         self._numbers = itertools.count()
-        self.parameters = tuple(
-            f"a{i}" for i, node in enumerate(n for n in gm.graph.nodes if n.op == "placeholder")
-        )
-        self.label = f"direct-{next(_numbers)}"
-        self._start = compile_function("direct", self.parameters, [self._call_miss()], f"{self.label}-start")
-        self.entry = FunctionType(self._start, self.namespace, "direct")
+        placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+        self.parameters = tuple(f"a{i}" for i in range(len(placeholders)))
+        self.label = f"direct-{next(_labels)}"
+        start = compile_function("direct", self.parameters, [self._call_miss()], f"{self.label}-start")
+        self.entry = FunctionType(start, self.namespace, "direct")
         self.plain = self._plain()
 
     def _call_miss(self) -> str:
@@ -95,63 +107,105 @@ class Direct:
             self._promote(variant)
 
     def _promote(self, variant: Variant) -> None:
+        """Make a variant's code the entry's. A call may still be in the old code, so its names go later."""
         self._streak = 0
+        if self.fast is not None:
+            self._retired.append(self.fast.names)
         self.fast = variant
         self.namespace.update(variant.names)
         self.entry.__code__ = variant.guarded
+        while len(self._retired) > KEEP_RETIRED:
+            for name in self._retired.popleft():
+                if name not in variant.names and not any(name in names for names in self._retired):
+                    self.namespace.pop(name, None)
 
     def _specialise(self, inputs: tuple[Any, ...]) -> Any:
-        number = next(self._numbers)
-        source = Source(prefix=f"_{number}_")
-        check = Check(self.parameters, inputs, prefix=f"_{number}_check_")
-        result, observation = observe(self.gm, inputs)
-        graph, _, _ = fold(self.gm, observation)
-        writer = GraphWriter(self.gm, graph, source)
-        for name, node in zip(
-            self.parameters, (n for n in graph.nodes if n.op == "placeholder"), strict=True
-        ):
-            writer.names[node] = source.local(name)
-        writer.write()
-        self._add(check.expression(aligned=()), source, check.bound, number)
-        return result
-
-    def _add(self, test: str, source: Source, bound: dict[str, Any], number: int) -> None:
-        names = {**source.bound, **bound}
-        label = f"{self.label}-{number}"
-        matches = compile_function("matches", self.parameters, [f"return {test}"], f"{label}-check")
-        body = compile_function("direct", self.parameters, source.lines, f"{label}-body")
-        guarded = compile_function(
-            "direct", self.parameters, [f"if not ({test}): {self._call_miss()}", *source.lines], label
+        gm = self.gm if self.regraph is None or not self.variants else self.regraph(inputs)
+        specialisation = Specialisation(
+            gm, self.parameters, f"_{next(self._numbers)}_", self.plans, self._rewrite
         )
-        space = {"__builtins__": __builtins__, **names}
-        variant = Variant(
-            FunctionType(matches, space, "matches"), guarded, FunctionType(body, space, "direct"), names
-        )
+        result = specialisation.run(inputs)
+        variant = self._written(specialisation)
         self.variants.insert(0, variant)
         if self.fast is None:
             self._promote(variant)
         if len(self.variants) > MOST_VARIANTS:
             self._drop(self.variants[-1] if self.variants[-1] is not self.fast else self.variants[-2])
+        return result
+
+    def _written(self, specialisation: Specialisation) -> Variant:
+        prefix = f"_{next(self._numbers)}_"
+        written = specialisation.write(prefix)
+        label = f"{self.label}{prefix}"
+        guard = f"if not ({written.test}): {self._call_miss()}"
+        matches = compile_function("matches", self.parameters, [f"return {written.test}"], f"{label}check")
+        body = compile_function("direct", self.parameters, written.lines, f"{label}body")
+        guarded = compile_function("direct", self.parameters, [guard, *written.lines], f"{label}code")
+        space = {"__builtins__": __builtins__, **written.bound}
+        return Variant(
+            specialisation,
+            FunctionType(matches, space, "matches"),
+            guarded,
+            FunctionType(body, space, "direct"),
+            written.bound,
+        )
+
+    def _rewrite(self, specialisation: Specialisation) -> None:
+        """Replace the code of a variant, whose replacement functions are settled now."""
+        for position, variant in enumerate(self.variants):
+            if variant.specialisation is specialisation:
+                self.variants[position] = self._written(specialisation)
+                if self.fast is variant:
+                    self._promote(self.variants[position])
 
     def _drop(self, variant: Variant) -> None:
         self.variants.remove(variant)
 
     def report(self) -> DirectReport:
-        """What there is now; more after the first calls, which are the ones that specialise."""
-        return DirectReport(len(self.variants), 0, (), written_source(self.entry.__code__))
+        """What there is now; the first calls with inputs of a kind specialise and record."""
+        sites = self.variants[0].specialisation.sites if self.variants else []
+        return DirectReport(
+            len(self.variants),
+            tuple(site.name for site in sites if site.plan is not None),
+            tuple(
+                f"{site.name} runs as written: {site.why_unplanned}" for site in sites if site.why_unplanned
+            ),
+            tuple(site.name for site in sites if site.open),
+            written_source(self.entry.__code__),
+        )
+
+    def warm(self, inputs: Sequence[Any]) -> None:
+        """Specialise and plan for inputs like these, on copies, leaving the random state as it was."""
+        devices = {x.device.index for x in inputs if isinstance(x, torch.Tensor) and x.is_cuda}
+        with torch.random.fork_rng(devices=sorted(devices)), torch.no_grad():
+            for _ in range(WARM_CALLS):
+                self.entry(*fresh_copies(inputs))
+                if not self.report().pending and self.variants:
+                    break
 
 
 def build_direct(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], *, plans: bool = True
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    plans: bool = True,
+    warm: bool | None = None,
+    regraph: Callable[[Sequence[Any]], fx.GraphModule] | None = None,
 ) -> Callable[..., Any]:
     """Return a function that computes `gm` with as little host work as can be.
 
     It takes the graph's inputs by position (tensors and ints) and returns what the graph returns. The first
-    call with inputs of a new kind (shapes, dtypes, strides, devices, scalars, global modes) runs the graph
-    and notes what it does; later ones run straight code behind one check. `example_inputs` are not run and
-    not changed.
-    The function's `report()` says what was specialised and planned.
+    call with inputs of a new kind (shapes, dtypes, strides, devices, alignment, scalars, global modes) runs
+    the graph and notes what it does, the next ones record what its replacement functions do on the host; from
+    then on straight code runs behind one check. With `plans` false replacement functions are called as
+    written. `warm` does those first calls at once, on copies of `example_inputs` (default: if these are on a
+    GPU). `regraph` makes the graph for inputs of another kind; by default `gm` serves all. The function's
+    `report()` is a DirectReport.
     """
-    direct = Direct(gm, plans)
+    direct = Direct(gm, plans, regraph)
+    if warm is None:
+        warm = any(isinstance(value, torch.Tensor) and value.is_cuda for value in example_inputs)
+    if warm:
+        direct.warm(example_inputs)
     direct.entry.report = direct.report  # type: ignore[attr-defined]
     return direct.entry

@@ -67,11 +67,13 @@ def fold(
 
 def _distrust(graph: fx.Graph, facts: dict[fx.Node, Fact], trusted: set[fx.Node]) -> None:
     for node in graph.nodes:
-        if node in facts and (
-            (is_replacement(node) and node not in trusted)
-            or any(facts[source].depends_on_data for source in node.all_input_nodes if source in facts)
-        ):
-            facts[node].depends_on_data = True
+        fact = facts.get(node)
+        if fact is None:
+            continue
+        if is_replacement(node):
+            fact.depends_on_data = node not in trusted
+        if any(facts[source].depends_on_data for source in node.all_input_nodes if source in facts):
+            fact.depends_on_data = True
 
 
 def is_metadata_query(node: fx.Node) -> bool:

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodWrapperType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import torch
@@ -16,8 +22,12 @@ from torch import fx
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+METHODS = (MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
 LIBRARY_MODULES = frozenset({"torch", "operator", "_operator", "math", "builtins", "_sitebuiltins"})
 INDEX_OPS = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
+STORAGE_OPS = frozenset(
+    {"aten::set_", "aten::resize_", "aten::resize_as_", "aten::set_data", "aten::swap_data"}
+)
 GLOBAL_STATE_WORDS = ("set_grad_enabled", "functorch", "autocast", "inference_mode", "vmap", "set_default")
 
 
@@ -49,7 +59,8 @@ class Fact:
     """What one node did.
 
     `same_as`: it returned that argument itself. `views`: of its result, or of each element.
-    `depends_on_data`: sizes or Python values of the result follow from tensor contents.
+    `depends_on_data`: sizes or Python values of the result follow from tensor contents; `fold` carries that
+    on to what is computed from it.
     """
 
     value: Any = None
@@ -89,7 +100,7 @@ class OperatorLog:
         self.count += 1
         self.mutates |= schema.is_mutable
         self.random |= torch.Tag.nondeterministic_seeded in op.tags
-        self.changes_metadata |= torch.Tag.inplace_view in op.tags
+        self.changes_metadata |= torch.Tag.inplace_view in op.tags or schema.name in STORAGE_OPS
         self.only_views &= not schema.is_mutable and any(
             result.alias_info is not None for result in schema.returns
         )
@@ -115,13 +126,15 @@ class OperatorWatch(TorchDispatchMode):
 
 
 def is_replacement(node: fx.Node) -> bool:
-    """Whether a node calls a function that a pass brought, rather than one of torch or Python."""
+    """Whether a node calls something that a pass brought, rather than a function of torch or Python."""
     if node.op != "call_function" or isinstance(node.target, str):
         return False
-    target = node.target
-    if isinstance(target, FunctionType):
-        return (target.__module__ or "").split(".")[0] not in LIBRARY_MODULES
-    return getattr(target, "is_kernel_launch", False) is True
+    target: Any = node.target
+    named = isinstance(target, (FunctionType, BuiltinFunctionType, type, *METHODS))
+    home = target if named else type(target)
+    if isinstance(target, METHODS):
+        home = getattr(target, "__objclass__", None) or type(getattr(target, "__self__", None))
+    return (getattr(home, "__module__", None) or "builtins").split(".")[0] not in LIBRARY_MODULES
 
 
 def touches_global_state(node: fx.Node) -> bool:
@@ -150,12 +163,11 @@ class _Observer(fx.Interpreter):
             for source in node.all_input_nodes
             if isinstance(self.env.get(source), torch.Tensor)
         }
-        tainted = any(self.seen[source].depends_on_data for source in node.all_input_nodes)
         fact = Fact(
             mutates=log.mutates,
             random=log.random,
             changes_metadata=log.changes_metadata,
-            depends_on_data=log.depends_on_data or tainted,
+            depends_on_data=log.depends_on_data,
             dispatched=log.count,
         )
         if isinstance(result, torch.Tensor):
@@ -180,17 +192,18 @@ def _view(result: torch.Tensor, inputs: dict[fx.Node, torch.Tensor]) -> View | N
         return None
     if result.is_conj() or result.is_neg():
         return None
-    for source, value in inputs.items():
-        if (
-            value.layout is torch.strided
-            and value.dtype is result.dtype
-            and value.device == result.device
-            and not (value.is_conj() or value.is_neg())
-            and value.untyped_storage().data_ptr() == result.untyped_storage().data_ptr()
-            and value.untyped_storage().data_ptr() != 0
-        ):
-            return View(source, int(result.storage_offset() - value.storage_offset()), Layout.of(result))
-    return None
+    storage = result.untyped_storage().data_ptr()
+    sources = [
+        (node, value)
+        for node, value in inputs.items()
+        if value.layout is torch.strided and value.untyped_storage().data_ptr() == storage
+    ]
+    if storage == 0 or len(sources) != 1:  # which of two is the base could be another in the next call
+        return None
+    node, value = sources[0]
+    if value.dtype is not result.dtype or value.is_conj() or value.is_neg():
+        return None
+    return View(node, int(result.storage_offset() - value.storage_offset()), Layout.of(result))
 
 
 def observe(gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[Any, Observation]:

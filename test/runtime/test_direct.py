@@ -70,9 +70,9 @@ def test_code_before_and_after() -> None:
         "    if not (_0_check_modes() and _0_check_same(a0, a1, a2) and a3.__class__ is int and a3 == 8): "
         "return _miss((a0, a1, a2, a3))"
     )
-    assert "\n".join(body).replace("_0__reinterpret_tensor_1", "view_of") == (
+    assert "\n".join(body).replace("_1__reinterpret_tensor_1", "view_of") == (
         """\
-    linear = _0_linear_0(a0, a1, a2)
+    linear = _1_linear_0(a0, a1, a2)
     alias_2 = view_of(linear, (2, 4, 3, 4), (96, 8, 32, 1), 0)
     alias_3 = view_of(linear, (2, 4, 3, 4), (96, 8, 32, 1), 4)
     linear = None
