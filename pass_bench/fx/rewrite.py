@@ -60,7 +60,7 @@ def apply(gm: fx.GraphModule, facts: Facts, rule: PassRule) -> tuple[fx.GraphMod
     chosen = select(found.matches, view.order)
     arguments = trace_arguments(rule.replacement_args, len(pattern.placeholders))
     function = rule.replacement_func()
-    module, facts = replace(gm, facts, pattern, chosen, arguments, function)
+    module, facts = replace(gm, facts, [Replacement(pattern, m, arguments, function) for m in chosen])
     report = PassReport(
         name=rule.name, matched=len(found.matches), replaced=len(chosen), skipped=found.stopped
     )
@@ -85,32 +85,37 @@ def select(matches: Sequence[Match], order: Order) -> list[Match]:
     return chosen
 
 
-def replace(
-    gm: fx.GraphModule,
-    facts: Facts,
-    pattern: Pattern,
-    matches: Sequence[Match],
-    arguments: Arguments,
-    function: Callable[..., Any],
-) -> tuple[fx.GraphModule, Facts]:
-    """A copy of the graph with a call of `function` in place of each match, and its facts.
+@dataclass(frozen=True)
+class Replacement:
+    """A match and the call that takes its place."""
 
-    The matches must not overlap and must be convex together. What a call touches, writes and draws is what
-    the nodes in its place did.
+    pattern: Pattern
+    match: Match
+    arguments: Arguments
+    function: Callable[..., Any]
+
+
+def replace(
+    gm: fx.GraphModule, facts: Facts, replacements: Sequence[Replacement]
+) -> tuple[fx.GraphModule, Facts]:
+    """A copy of the graph with a call in place of each match, and its facts.
+
+    The matches must not overlap and must be convex together. What a call touches, writes and draws is what the
+    nodes in its place did.
     """
     graph = fx.Graph()
     env: dict[fx.Node, Any] = {}
     new_facts: dict[fx.Node, NodeFacts] = {}
-    match_of = {node: match for match in matches for node in match.matched}
-    for unit in _units(gm, facts, match_of):
+    unit_of = {node: one for one in replacements for node in one.match.matched}
+    for unit in _units(gm, facts, unit_of):
         if isinstance(unit, fx.Node):
             env[unit] = graph.node_copy(unit, lambda n: env[n])
             if unit in facts.nodes:
                 new_facts[env[unit]] = facts.nodes[unit]
             continue
         before = len(graph.nodes)
-        results = emit(graph, pattern, unit, arguments, function, env)
-        together = _merged([facts.nodes[n] for n in unit.matched if n in facts.nodes])
+        results = emit(graph, unit.pattern, unit.match, unit.arguments, unit.function, env)
+        together = _merged([facts.nodes[n] for n in unit.match.matched if n in facts.nodes])
         new_facts.update(dict.fromkeys(list(graph.nodes)[before:], together))
         for old, new in results.items():
             new.meta = dict(old.meta)
@@ -130,35 +135,32 @@ def _merged(parts: Sequence[NodeFacts]) -> NodeFacts:
     )
 
 
-def _units(gm: fx.GraphModule, facts: Facts, match_of: Mapping[fx.Node, Match]) -> list[fx.Node | Match]:
-    """Nodes and matches in an order that respects values and order edges and else keeps the graph's."""
+def _units(
+    gm: fx.GraphModule, facts: Facts, unit_of: Mapping[fx.Node, Replacement]
+) -> list[fx.Node | Replacement]:
+    """Nodes and replacements in an order that respects values and order edges and else keeps the graph's."""
     nodes = list(gm.graph.nodes)
-    position = {node: i for i, node in enumerate(nodes)}
-    place: dict[Any, int] = {}
-    by_place: dict[int, fx.Node | Match] = {}
-    for node in nodes:
-        unit = id(match_of[node]) if node in match_of else node
-        place[unit] = position[node]  # a match stands where its last node stood
-    unit_of = {n: place[id(match_of[n]) if n in match_of else n] for n in nodes}
-    for node in nodes:
-        by_place[unit_of[node]] = match_of.get(node, node)
-    edges = {(unit_of[n], unit_of[u]) for n in nodes for u in n.users}
-    edges |= {(unit_of[a], unit_of[b]) for a, b in facts.order_edges(gm.graph)}
+    place: dict[int, int] = {}  # by identity of a node or replacement: where its last node stands
+    for i, node in enumerate(nodes):
+        place[id(unit_of.get(node, node))] = i
+    place_of = {node: place[id(unit_of.get(node, node))] for node in nodes}
+    edges = {(place_of[n], place_of[u]) for n in nodes for u in n.users}
+    edges |= {(place_of[a], place_of[b]) for a, b in facts.order_edges(gm.graph)}
     after: dict[int, list[int]] = {}
-    waiting = dict.fromkeys(by_place, 0)
+    waiting = dict.fromkeys(place_of.values(), 0)
     for a, b in edges:
         if a != b:
             after.setdefault(a, []).append(b)
             waiting[b] += 1
     ready = [p for p, count in waiting.items() if not count]
     heapq.heapify(ready)
-    ordered: list[fx.Node | Match] = []
+    ordered: list[fx.Node | Replacement] = []
     while ready:
         here = heapq.heappop(ready)
-        ordered.append(by_place[here])
+        ordered.append(unit_of.get(nodes[here], nodes[here]))
         for there in after.get(here, ()):
             waiting[there] -= 1
             if not waiting[there]:
                 heapq.heappush(ready, there)
-    assert len(ordered) == len(by_place), "the matches are not convex together"
+    assert len(ordered) == len(waiting), "the matches are not convex together"
     return ordered
