@@ -60,7 +60,10 @@ def replay_one(meta: TensorMeta, stream: np.random.RandomState) -> torch.Tensor:
     if std == 0:
         values = np.full(meta.shape, mean, dtype=np.float64)
     else:
-        values = stream.randn(*meta.shape) * std * 0.2 + mean
+        values = np.asarray(stream.randn(*meta.shape))
+        values = np.multiply(values, std, out=values)  # in place: weights can be large
+        values = np.multiply(values, 0.2, out=values)
+        values = np.add(values, mean, out=values)
     tensor = clamp(_tensor(values, dtype), meta.min_val, meta.max_val)
     if meta.is_float:
         finite = torch.isfinite(tensor.float())
@@ -98,4 +101,4 @@ def clamp(tensor: torch.Tensor, low: float | None, high: float | None) -> torch.
 
 
 def _tensor(values: Any, dtype: torch.dtype) -> torch.Tensor:
-    return torch.from_numpy(np.array(values)).to(dtype)
+    return torch.from_numpy(np.asarray(values)).to(dtype)

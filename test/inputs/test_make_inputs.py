@@ -146,8 +146,9 @@ def test_random_spreads_constants_and_keeps_domains() -> None:
         meta("ids", (1000,), "int64", min_val=3, max_val=7),
         meta("flag", (1000,), "bool"),
         meta("half", (1000,), "float16", mean=0.0, std=1e6),
+        meta("negative", (1000,), mean=-2.0, std=1.0),
     )
-    zeros, ones, variance, share, ids, flag, half = make_inputs(graph_of(*metas), "random", seed=1)
+    zeros, ones, variance, share, ids, flag, half, negative = make_inputs(graph_of(*metas), "random", seed=1)
     assert zeros.std() > 0.05 and zeros.min() < 0 < zeros.max()
     assert ones.std() > 0.1 and ones.min() >= 0.5 and ones.max() <= 1.5
     assert variance.min() >= 0 and (variance == 0).float().mean() < 0.01
@@ -155,6 +156,7 @@ def test_random_spreads_constants_and_keeps_domains() -> None:
     assert set(ids.tolist()) == {3, 4, 5, 6, 7}
     assert 0.4 < flag.float().mean() < 0.6
     assert torch.isfinite(half).all()
+    assert negative.max() <= 0
 
 
 def test_random_differs_by_seed_and_is_repeatable() -> None:
@@ -187,6 +189,8 @@ def test_special_magnitudes() -> None:
 def test_real_graphs_get_finite_inputs_in_their_shapes(shared_dir: Path) -> None:
     for folder in sorted((shared_dir / "graphs").glob("gn_*")):
         graph = read_graph(folder)
+        if sum(wanted.numel for wanted in graph.metas.values()) > 500_000:
+            continue  # large weights take seconds and show nothing new
         for regime in ("recorded", "random", "special"):
             made = make_inputs(graph, regime, seed=9)  # type: ignore[arg-type]
             for argument, tensor in zip(graph.arguments, made, strict=True):
