@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 
 import numpy as np
@@ -127,10 +128,16 @@ def _draw(meta: TensorMeta, generator: np.random.Generator) -> np.ndarray:
 
 
 def _mirror(meta: TensorMeta, values: np.ndarray) -> None:
-    """Bring values to the side of zero on which the recorded ones lie, all but one in two million of them."""
+    """Bring values to the side of zero on which the recorded ones lie.
+
+    Without bounds that is where the extremes of that many recorded draws are to be expected. A variance is
+    never negative, whatever its draws were.
+    """
     mean, std = _statistics(meta)
-    reach = 5 * 0.2 * std
+    reach = 0.2 * std * math.sqrt(2 * math.log(max(meta.numel, 8)))
     low = meta.min_val if meta.min_val is not None else mean - reach
+    if "running_var" in meta.name or "running_var" in (meta.original_name or ""):
+        low = max(low, 0.0)
     high = meta.max_val if meta.max_val is not None else mean + reach
     if low >= 0 and high > 0:
         np.abs(values, out=values)

@@ -159,6 +159,12 @@ def test_random_spreads_constants_and_keeps_domains() -> None:
     assert negative.max() <= 0
 
 
+def test_a_variance_without_bounds_stays_positive() -> None:
+    wide = meta("w_3", (512,), mean=0.1, std=5.0, original_name="L_self_buffers_running_var_")
+    few = meta("w_4", (64,), mean=9.455, std=14.731)
+    assert all((x >= 0).all() for x in make_inputs(graph_of(wide, few), "random", seed=1))
+
+
 def test_random_differs_by_seed_and_is_repeatable() -> None:
     graph = graph_of(meta("a", (100,), std=1.0), meta("b", (100,), std=1.0))
     one, again, other = (make_inputs(graph, "random", seed=seed) for seed in (1, 1, 2))
