@@ -1,0 +1,20 @@
+"""The model as it is: the control whose speedup must read 1.00."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pass_bench.compilers.base import Compiled
+
+
+class Nope:
+    """Runs the very module that eager runs."""
+
+    uses_passes = False
+    preload: tuple[str, ...] = ("base",)
+
+    def compile(
+        self, module: Any, graph: Any, inputs: Sequence[Any], rules: Sequence[Any], device: str
+    ) -> Compiled:
+        return Compiled(module)

@@ -1,0 +1,24 @@
+"""Captured once, rewritten, then called behind one cheap check: what the passes themselves are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pass_bench.compilers.base import Compiled
+
+
+class PassMgrDirect:
+    """Our own capture and rewrite, run as straight code without Dynamo's guards."""
+
+    uses_passes = True
+    preload: tuple[str, ...] = ("base",)
+
+    def compile(
+        self, module: Any, graph: Any, inputs: Sequence[Any], rules: Sequence[Any], device: str
+    ) -> Compiled:
+        from pass_bench.fx import capture, rewrite
+        from pass_bench.runtime import build_direct
+
+        rewritten = rewrite(capture(module, graph), rules, inputs)
+        return Compiled(build_direct(rewritten.module, inputs), rewritten.reports)

@@ -1,0 +1,242 @@
+"""Evaluates samples: starts the workers, checks the input, runs graph after graph; no torch here."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from pass_bench.compilers import compiler_named
+from pass_bench.data import Sample, read_graph, read_manifest
+from pass_bench.data.model_source import check_model_source
+from pass_bench.data.sample import CONST_MANIFEST
+from pass_bench.errors import BadInput, HarnessFailure
+from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult
+from pass_bench.worker.graph_run import GraphRun
+from pass_bench.worker.lock import DeviceLock
+from pass_bench.worker.messages import (
+    CandidateJob,
+    CandidateReply,
+    CandidateRequest,
+    Fault,
+    LoadRequest,
+    ProbeReply,
+    ProbeRequest,
+    ReferenceReply,
+    ReferenceRequest,
+)
+from pass_bench.worker.processes import ChildDied, ZygoteProcess
+from pass_bench.worker.protocol import PeerTimeout, ProtocolError
+
+PROBE_TIMEOUT_S = 120.0
+Device = Literal["cpu", "cuda"]
+OnResult = Callable[[GraphResult], None]
+
+
+def cuda_may_exist() -> bool:
+    """Whether it is worth starting a worker that looks for a GPU."""
+    return Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists()
+
+
+class Evaluator:
+    """The warm workers of one device, for any number of samples; several threads may use it at once.
+
+    A context manager. `visible` is the CUDA_VISIBLE_DEVICES of the workers, None for this process's own.
+    """
+
+    def __init__(self, settings: EvalSettings, visible: str | None = None):
+        self.settings = settings
+        self._visible = visible
+        self._cache_folders: dict[tuple[Path, Path], Path] = {}
+        self._lock = threading.Lock()
+        self._compiler = compiler_named(settings.compiler)
+        self._caches = Path(tempfile.mkdtemp(prefix="passnet-caches-"))
+        self._caches.chmod(0o755)
+        self._zygote: ZygoteProcess | None = None
+        self.device: Device = "cpu"
+        self.environment: EnvironmentRecord | None = None
+
+    def __enter__(self) -> Evaluator:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all workers and remove their caches."""
+        if self._zygote is not None:
+            self._zygote.close()
+            self._zygote = None
+        shutil.rmtree(self._caches, ignore_errors=True)
+
+    def _start(self) -> None:
+        wanted = self.settings.device
+        if wanted == "cuda" and not cuda_may_exist():
+            raise BadInput("--device cuda: this machine has no CUDA device", expected="cpu or auto here")
+        devices: list[Device] = ["cpu"]
+        if wanted == "cuda" or (wanted == "auto" and cuda_may_exist()):
+            devices = ["cuda"] if wanted == "cuda" else ["cuda", "cpu"]
+        for device in devices:
+            self._zygote = ZygoteProcess(device, self._compiler.preload, self._visible)
+            probed = self._probe(device)
+            if device == "cpu" or probed.cuda_available:
+                self.device, self.environment = device, probed.environment
+                return
+            self._zygote.close()
+        raise BadInput("--device cuda: PyTorch finds no CUDA device", expected="cpu or auto here")
+
+    def _probe(self, device: Device) -> ProbeReply:
+        assert self._zygote is not None
+        with self._zygote.fork("reference") as child:
+            try:
+                child.send(ReferenceRequest(request=ProbeRequest(device=device)))
+                envelope, _ = child.receive(ReferenceReply, time.monotonic() + PROBE_TIMEOUT_S)
+            except (ChildDied, PeerTimeout, ProtocolError) as error:
+                words = child.stderr.text().strip().splitlines()
+                raise HarnessFailure(
+                    f"the worker could not look at the device: {[str(error), *words][-1]}"
+                ) from None
+        if not isinstance(envelope.reply, ProbeReply):
+            raise HarnessFailure(f"the worker could not look at the device: {envelope.reply}")
+        return envelope.reply
+
+    def check(
+        self, sample: Sample, pass_dir: Path | None = None, const_pass_dir: Path | None = None
+    ) -> tuple[str, ...]:
+        """Read everything a sample names and load its passes once; return the names of its passes.
+
+        Raises BadInput. A pass that dies or hangs while it is loaded is not bad input: it costs each graph
+        its verdict later.
+        """
+        for reference in sample.graphs:
+            graph = read_graph(reference.path)
+            check_model_source(graph.code, reference.path / "model.py")
+        if not self._compiler.uses_passes:
+            return ()
+        pass_dir = pass_dir or sample.pass_dir
+        names = read_manifest(pass_dir)
+        if const_pass_dir is not None:
+            names = (*const_names(pass_dir, const_pass_dir), *names)
+        self._load_once(sample, pass_dir, const_pass_dir)
+        return names
+
+    def _load_once(self, sample: Sample, pass_dir: Path, const_pass_dir: Path | None) -> None:
+        assert self._zygote is not None
+        job = self._job(sample, None, pass_dir, const_pass_dir)
+        deadline = time.monotonic() + self.settings.timeout_s
+        with self._zygote.fork("candidate") as child:
+            try:
+                child.send(CandidateRequest(request=job), deadline=deadline)
+                entered, _ = child.receive(CandidateReply, deadline)
+                if isinstance(entered.reply, Fault):
+                    raise HarnessFailure(entered.reply.reason)
+                child.send(CandidateRequest(request=LoadRequest()), deadline=deadline)
+                envelope, _ = child.receive(CandidateReply, deadline)
+            except (ChildDied, PeerTimeout, ProtocolError):
+                return
+        fault = envelope.reply
+        if isinstance(fault, Fault) and fault.fault == "bad_input":
+            raise BadInput(fault.reason, path=fault.file or None, line=fault.line, expected=fault.detail)
+
+    def _job(
+        self, sample: Sample, graph: Path | None, pass_dir: Path, const_pass_dir: Path | None
+    ) -> CandidateJob:
+        cache = self._cache_of(sample.path, pass_dir)
+        return CandidateJob(
+            sample_path=str(sample.path.absolute()),
+            graph_path="" if graph is None else str(graph.absolute()),
+            pass_dir=str(pass_dir.absolute()),
+            const_pass_dir=str(const_pass_dir.absolute()) if const_pass_dir else None,
+            pattern_limit=self.settings.pattern_limit,
+            replacement_func_limit=self.settings.replacement_func_limit,
+            compiler=self.settings.compiler,
+            device=self.device,
+            seed=self.settings.seed,
+            sandbox=self.settings.sandbox,
+            cache_dir=str(cache),
+            with_unrewritten=not self.settings.compat,
+        )
+
+    def _cache_of(self, sample: Path, pass_dir: Path) -> Path:
+        """Return the cache folder of one pass set: nothing a pass writes is read by another one."""
+        with self._lock:
+            if (sample, pass_dir) not in self._cache_folders:
+                self._cache_folders[sample, pass_dir] = Path(tempfile.mkdtemp(dir=self._caches))
+            return self._cache_folders[sample, pass_dir]
+
+    def evaluate(
+        self,
+        sample: Sample,
+        *,
+        pass_dir: Path | None = None,
+        const_pass_dir: Path | None = None,
+        on_result: OnResult | None = None,
+        only: Sequence[int] | None = None,
+    ) -> list[GraphResult]:
+        """Evaluate the graphs of a sample in order; `only` picks some by index."""
+        names = self.check(sample, pass_dir, const_pass_dir)
+        results = []
+        for index in range(len(sample.graphs)):
+            if only is not None and index not in only:
+                continue
+            result = self.evaluate_graph(
+                sample, index, names=names, pass_dir=pass_dir, const_pass_dir=const_pass_dir
+            )
+            results.append(result)
+            if on_result is not None:
+                on_result(result)
+        return results
+
+    def evaluate_graph(
+        self,
+        sample: Sample,
+        index: int,
+        *,
+        names: tuple[str, ...],
+        pass_dir: Path | None = None,
+        const_pass_dir: Path | None = None,
+    ) -> GraphResult:
+        """Evaluate one graph of a sample that `check` accepted; `names` are the passes it returned."""
+        assert self._zygote is not None and self.environment is not None
+        reference = sample.graphs[index]
+        job = self._job(sample, reference.path, pass_dir or sample.pass_dir, const_pass_dir)
+        run = GraphRun(
+            self._zygote,
+            job,
+            self.settings,
+            self.environment,
+            names,
+            self._compiler.uses_passes,
+            DeviceLock(self.device, self._visible),
+        )
+        return run.run(str(sample.path), reference.listed, index)
+
+
+def const_names(pass_dir: Path, const_pass_dir: Path) -> tuple[str, ...]:
+    """Return the passes of a const_pass_dir, in the order that pass_dir or its own list gives."""
+    if (pass_dir / CONST_MANIFEST).exists():
+        return read_manifest(pass_dir, CONST_MANIFEST)
+    return read_manifest(const_pass_dir)
+
+
+def evaluate_sample(
+    sample: Sample,
+    settings: EvalSettings,
+    on_result: OnResult | None = None,
+    **choices: Any,
+) -> list[GraphResult]:
+    """Evaluate one sample with workers of its own; see `Evaluator` for many."""
+    with Evaluator(settings) as evaluator:
+        return evaluator.evaluate(sample, on_result=on_result, **choices)

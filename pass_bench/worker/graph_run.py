@@ -1,0 +1,475 @@
+"""The evaluation of one graph, as the supervisor sees it: it asks two children and judges; no torch."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pass_bench.errors import HarnessFailure
+from pass_bench.results.records import (
+    Comparison,
+    EnvironmentRecord,
+    EvalSettings,
+    GraphResult,
+    PassReport,
+    PeakMemory,
+    PhaseTimes,
+    Regime,
+    RegimeReport,
+    Violation,
+)
+from pass_bench.results.verdict import Verdict
+from pass_bench.score.tolerance import BASELINE_T
+from pass_bench.worker.descriptors import check_descriptor
+from pass_bench.worker.faults import one_line, printable
+from pass_bench.worker.lock import DeviceLock
+from pass_bench.worker.messages import (
+    CandidateJob,
+    CandidateReply,
+    CandidateRequest,
+    Compared,
+    CompareRequest,
+    Drawn,
+    DrawRequest,
+    Entered,
+    Fault,
+    MemoryReply,
+    MemoryRequest,
+    Prepared,
+    PrepareRequest,
+    ReferenceJob,
+    ReferenceReply,
+    ReferenceRequest,
+    RunDone,
+    RunRequest,
+    Summary,
+    SummaryRequest,
+)
+from pass_bench.worker.outcome import Stop, accuracy_reason, rejected, stop_of
+from pass_bench.worker.processes import ChildDied, ZygoteProcess
+from pass_bench.worker.protocol import PeerTimeout, ProtocolError
+from pass_bench.worker.trials import Trials
+
+RECORDED_SEED = 123  # the replay rules fix it
+REDRAWS = 4
+LOG_TAIL_CHARS = 4000
+R = TypeVar("R")
+
+
+@dataclass
+class Draft:
+    """What is known of a graph so far."""
+
+    verdict: Verdict | None = None
+    reason: str = ""
+    detail: str = ""
+    violations: tuple[Violation, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+    passes: tuple[PassReport, ...] = ()
+    graph_breaks: int = 0
+    regimes: list[RegimeReport] = field(default_factory=list)
+    interpreted: bool = False
+    weak_at: int | None = None
+    e2e: Comparison | None = None
+    device_time: Comparison | None = None
+    unrewritten: Comparison | None = None
+    memory: PeakMemory | None = None
+    prepare_s: float = 0.0
+    verify_s: float = 0.0
+    time_s: float = 0.0
+
+
+class GraphRun:
+    """Runs one graph: prepare, verify, time, look again. `run` never raises for what a pass does."""
+
+    def __init__(
+        self,
+        zygote: ZygoteProcess,
+        job: CandidateJob,
+        settings: EvalSettings,
+        environment: EnvironmentRecord,
+        names: tuple[str, ...],
+        uses_passes: bool,
+        lock: DeviceLock,
+    ):
+        self._zygote = zygote
+        self._job = job
+        self._settings = settings
+        self._environment = environment
+        self._names = frozenset(names)
+        self._uses_passes = uses_passes
+        self._lock = lock
+        self._draft = Draft()
+        self._deadline = time.monotonic() + settings.timeout_s
+        self._recorded: Drawn | None = None
+        self._run_ns = 1
+        self._has_unrewritten = False
+
+    def run(self, sample: str, listed: str, index: int) -> GraphResult:
+        """Return the result; raises HarnessFailure only where our own processes are lost."""
+        start = time.monotonic()
+        log = ""
+        with self._zygote.fork("reference") as reference:
+            self._reference = reference
+            try:
+                self._ask_reference_first()
+                with self._zygote.fork("candidate") as candidate:
+                    self._candidate = candidate
+                    try:
+                        self._evaluate()
+                    finally:
+                        candidate.kill()
+                        log = candidate.stderr.text() + candidate.stdout.text()
+            except Stop as stop:
+                self._stop(stop)
+        return self._result(sample, listed, index, log, time.monotonic() - start)
+
+    # ---- the phases
+
+    def _ask_reference_first(self) -> None:
+        """Let the reference load the graph; its first draw goes on while the candidate prepares."""
+        job = ReferenceJob(
+            graph_path=self._job.graph_path,
+            device=self._job.device,
+            seed=self._job.seed,
+            compat=self._settings.compat,
+        )
+        self._reference.send(ReferenceRequest(request=job))
+        self._trusted(self._reference_reply())
+
+    def _evaluate(self) -> None:
+        start = time.monotonic()
+        request = DrawRequest(regime="recorded", seed=RECORDED_SEED)
+        self._reference.send(ReferenceRequest(request=request))
+        entered = self._candidate_ask(self._job, "entering its box", Entered, believed=True)
+        self._draft.warnings.extend(entered.warnings)
+        self._send_candidate(PrepareRequest())
+        drawn = self._trusted(self._reference_reply())
+        self._recorded = drawn
+        if drawn.outputs == 0 and not drawn.effects:
+            raise Stop(Verdict.NOTHING_TO_CHECK, "the graph has no outputs and changes no input")
+        if drawn.nonfinite:
+            self._draft.warnings.append("eager's outputs have NaN or inf on the recorded inputs")
+        prepared = self._candidate_reply("loading and compiling", Prepared)
+        self._take(prepared)
+        self._draft.prepare_s = time.monotonic() - start
+        with self._lock as lock:
+            self._deadline += lock.waited_s
+            self._measure(drawn)
+        self._summarise()
+        if "special" in self._settings.regimes and not self._settings.compat:
+            self._special()
+
+    def _measure(self, drawn: Drawn) -> None:
+        """Verify and time, alone on the device."""
+        start = time.monotonic()
+        for regime in self._scored_regimes():
+            self._verify(regime, drawn if regime == "recorded" else None)
+        self._judge()
+        self._draft.verify_s = time.monotonic() - start
+        start = time.monotonic()
+        if self._wants_time():
+            self._time()
+            self._look_again()
+        self._draft.time_s = time.monotonic() - start
+
+    def _take(self, prepared: Prepared) -> None:
+        """Keep what the candidate says about its passes, in bounds."""
+        draft = self._draft
+        draft.passes = tuple(
+            report.model_copy(
+                update={
+                    "nearest_miss": printable(report.nearest_miss)[:4000],
+                    "skipped": one_line(report.skipped),
+                }
+            )
+            for report in prepared.passes
+            if report.name in self._names
+        )
+        draft.graph_breaks = prepared.graph_breaks
+        draft.warnings.extend(one_line(warning) for warning in prepared.warnings)
+        if prepared.note:
+            draft.warnings.append(one_line(prepared.note))
+        self._has_unrewritten = prepared.has_unrewritten
+        if self._uses_passes and not any(report.replaced for report in draft.passes):
+            raise Stop(Verdict.PASS_MISS, miss_reason(draft.passes))
+
+    def _scored_regimes(self) -> list[Regime]:
+        if self._settings.compat:
+            return ["recorded"]
+        rest: list[Regime] = [r for r in self._settings.regimes if r == "random"]
+        return ["recorded", *rest]
+
+    def _verify(self, regime: Regime, drawn: Drawn | None) -> None:
+        if drawn is None:
+            drawn = self._draw(regime)
+        if drawn.skipped:
+            self._draft.regimes.append(RegimeReport(regime=regime, seed=drawn.seed, skipped=drawn.skipped))
+            self._draft.warnings.append(f"no {regime} inputs: {drawn.skipped}")
+            return
+        compared = self._compare(regime, drawn)
+        self._draft.regimes.append(
+            RegimeReport(
+                regime=regime, seed=drawn.seed, passes_from=compared.passes_from, tensors=compared.tensors
+            )
+        )
+        if compared.mismatch:
+            verdict = Verdict.SHAPE_MISMATCH if compared.mismatch == "shape" else Verdict.TYPE_MISMATCH
+            raise Stop(verdict, f"{regime} inputs: {compared.reason}")
+
+    def _draw(self, regime: Regime) -> Drawn:
+        request = DrawRequest(regime=regime, seed=secrets.randbelow(2**31), redraws=REDRAWS)
+        self._reference.send(ReferenceRequest(request=request))
+        drawn: Drawn = self._trusted(self._reference_reply())
+        return drawn
+
+    def _compare(self, regime: Regime, drawn: Drawn) -> Compared:
+        """Run the candidate on a draw and have the reference compare what it sends."""
+        request = RunRequest(regime=regime, seed=drawn.seed, budget_bytes=drawn.payload_bytes)
+        what = f"running on the {regime} inputs"
+        self._send_candidate(request)
+        reply, descriptors = self._candidate_message(what)
+        try:
+            done = self._expect(reply, RunDone, what)
+            if len(descriptors) != 1:
+                raise rejected("protocol", f"{len(descriptors)} descriptors beside the outputs")
+            try:
+                check_descriptor(descriptors[0], done.payload, drawn.payload_bytes)
+            except ProtocolError as error:
+                raise rejected("protocol", str(error)) from None
+            self._draft.interpreted = self._draft.interpreted or done.interpreted
+            if regime == "recorded":
+                self._run_ns = done.nanoseconds
+            self._reference.send(ReferenceRequest(request=CompareRequest(payload=done.payload)), descriptors)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        answer = self._reference_reply()
+        if isinstance(answer, Fault) and answer.fault == "runtime_fail":
+            raise rejected("protocol", answer.reason)
+        compared: Compared = self._trusted(answer)
+        return compared
+
+    def _judge(self) -> None:
+        """Set the verdict from the scored regimes."""
+        draft = self._draft
+        compared = [report for report in draft.regimes if not report.skipped and report.regime != "special"]
+        level = overall(compared)
+        if level is not None and level <= BASELINE_T:
+            draft.verdict, draft.reason = Verdict.CORRECT, ""
+        else:
+            draft.verdict, draft.reason = Verdict.ACCURACY, accuracy_reason(compared, BASELINE_T)
+
+    def _wants_time(self) -> bool:
+        if self._draft.interpreted:
+            assert self._recorded is not None
+            self._draft.warnings.append("Triton ran under its interpreter: the time is not a speed")
+            self._draft.e2e = Trials.single(self._recorded.eager_ns, self._run_ns)
+            return False
+        return overall([r for r in self._draft.regimes if not r.skipped]) is not None
+
+    def _time(self) -> None:
+        assert self._recorded is not None
+        trials = Trials(
+            ask=lambda request: self._candidate_timed(request),
+            settings=self._settings,
+            device=self._job.device,
+            mutated=self._recorded.effects,
+            unrewritten=self._has_unrewritten,
+        )
+        trials.run()
+        self._draft.e2e = trials.e2e
+        self._draft.device_time = trials.device_time
+        self._draft.unrewritten = trials.unrewritten
+        self._draft.warnings.extend(trials.warnings)
+
+    def _look_again(self) -> None:
+        """Compare once more on new inputs after the trials: call 126 must be as right as call 1."""
+        if self._settings.compat:
+            return
+        regime: Regime = "random" if "random" in self._scored_regimes() else "recorded"
+        drawn = self._draw("random") if regime == "random" else None
+        if drawn is None or drawn.skipped:
+            request = DrawRequest(regime="recorded", seed=RECORDED_SEED)
+            self._reference.send(ReferenceRequest(request=request))
+            drawn, regime = self._trusted(self._reference_reply()), "recorded"
+        compared = self._compare(regime, drawn)
+        report = RegimeReport(
+            regime=regime, seed=drawn.seed, passes_from=compared.passes_from, tensors=compared.tensors
+        )
+        before = self._draft.verdict
+        if before is Verdict.CORRECT and (compared.passes_from is None or compared.passes_from > BASELINE_T):
+            self._draft.regimes.append(report)
+            self._judge()
+            self._draft.reason = f"right at first, wrong after the timed calls: {self._draft.reason}"[:1000]
+
+    def _special(self) -> None:
+        """Look at unusual inputs last: what happens there is reported and never scored."""
+        drawn = self._draw("special")
+        report = RegimeReport(regime="special", seed=drawn.seed, skipped=drawn.skipped)
+        if not drawn.skipped:
+            try:
+                compared = self._compare("special", drawn)
+                error = f"{compared.mismatch} mismatch: {compared.reason}" if compared.mismatch else ""
+                report = RegimeReport(
+                    regime="special",
+                    seed=drawn.seed,
+                    passes_from=compared.passes_from,
+                    tensors=compared.tensors,
+                    error=error,
+                )
+            except Stop as stop:
+                report = RegimeReport(regime="special", seed=drawn.seed, error=stop.reason)
+        self._draft.regimes.append(report)
+
+    def _summarise(self) -> None:
+        self._reference.send(ReferenceRequest(request=SummaryRequest()))
+        summary: Summary = self._trusted(self._reference_reply())
+        self._draft.weak_at = summary.weak_at
+        if self._draft.interpreted:
+            return
+        reply = self._candidate_ask(MemoryRequest(), "measuring memory", MemoryReply)
+        if reply.peak_bytes is not None and summary.eager_peak_bytes is not None:
+            self._draft.memory = PeakMemory(
+                eager_bytes=summary.eager_peak_bytes, compiled_bytes=reply.peak_bytes
+            )
+
+    # ---- talking
+
+    def _reference_reply(self) -> Any:
+        try:
+            envelope, descriptors = self._reference.receive(ReferenceReply, self._deadline)
+        except PeerTimeout:
+            raise Stop(
+                Verdict.EAGER_FAIL, f"eager did not end within {self._settings.timeout_s:g} s"
+            ) from None
+        except ChildDied as death:
+            raise Stop(Verdict.EAGER_FAIL, f"eager's process {death.how}") from None
+        except ProtocolError as error:
+            raise HarnessFailure(f"the reference worker sent nonsense: {error}") from None
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return envelope.reply
+
+    def _trusted(self, reply: Any) -> Any:
+        """Pass a reference's answer on; its faults are verdicts of their own."""
+        if isinstance(reply, Fault):
+            verdict = Verdict.EAGER_FAIL if reply.fault == "eager_fail" else Verdict.INFRA
+            raise Stop(verdict, reply.reason, reply.detail)
+        return reply
+
+    def _send_candidate(self, request: Any, what: str = "working") -> None:
+        try:
+            self._candidate.send(CandidateRequest(request=request), deadline=self._deadline)
+        except ChildDied as death:
+            raise self._death(death, what) from None
+        except PeerTimeout:
+            raise Stop(Verdict.TIMEOUT, f"took no request before the limit, while {what}") from None
+
+    def _candidate_message(self, what: str) -> tuple[Any, tuple[int, ...]]:
+        try:
+            envelope, descriptors = self._candidate.receive(CandidateReply, self._deadline)
+        except PeerTimeout:
+            limit = f"{self._settings.timeout_s:g} s"
+            raise Stop(Verdict.TIMEOUT, f"no answer within {limit}, while {what}") from None
+        except ChildDied as death:
+            raise self._death(death, what) from None
+        except ProtocolError as error:
+            raise rejected("protocol", f"while {what}: {error}") from None
+        return envelope.reply, descriptors
+
+    def _death(self, death: ChildDied, what: str) -> Stop:
+        tail = self._candidate.stderr.text()[-LOG_TAIL_CHARS:]
+        return Stop(Verdict.RUNTIME_FAIL, f"the process of the pass {death.how} while {what}", tail)
+
+    def _expect(self, reply: Any, kind: type[R], what: str, believed: bool = False) -> R:
+        if isinstance(reply, Fault):
+            if believed:
+                raise Stop(Verdict.INFRA, reply.reason, reply.detail)
+            raise stop_of(reply, self._job.device)
+        if not isinstance(reply, kind):
+            raise rejected("protocol", f"an answer of the wrong kind, while {what}")
+        return reply
+
+    def _candidate_reply(self, what: str, kind: type[R], believed: bool = False) -> R:
+        reply, descriptors = self._candidate_message(what)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return self._expect(reply, kind, what, believed)
+
+    def _candidate_ask(self, request: Any, what: str, kind: type[R], believed: bool = False) -> R:
+        self._send_candidate(request, what)
+        return self._candidate_reply(what, kind, believed)
+
+    def _candidate_timed(self, request: Any) -> tuple[Any, int]:
+        """Ask for a block of trials; return the answer and the nanoseconds it took on our own clock."""
+        from pass_bench.worker.messages import TimeReply
+
+        start = time.perf_counter_ns()
+        reply = self._candidate_ask(request, "being timed", TimeReply)
+        return reply, time.perf_counter_ns() - start
+
+    # ---- the record
+
+    def _stop(self, stop: Stop) -> None:
+        draft = self._draft
+        draft.verdict, draft.reason, draft.detail = stop.verdict, stop.reason, stop.detail
+        draft.violations = stop.violations
+
+    def _result(self, sample: str, listed: str, index: int, log: str, total_s: float) -> GraphResult:
+        draft = self._draft
+        assert draft.verdict is not None
+        compared = [r for r in draft.regimes if not r.skipped and r.regime != "special"]
+        return GraphResult(
+            sample=sample,
+            graph=listed,
+            index=index,
+            compiler=self._settings.compiler,
+            device=self._job.device,
+            device_name=self._environment.device_name,
+            verdict=draft.verdict,
+            reason=draft.reason,
+            detail=draft.detail,
+            violations=draft.violations,
+            warnings=tuple(dict.fromkeys(draft.warnings)),
+            passes=draft.passes,
+            graph_breaks=draft.graph_breaks,
+            regimes=tuple(draft.regimes),
+            passes_from=overall(compared) if draft.verdict.ran else None,
+            nonfinite=any(tensor.nonfinite for report in compared for tensor in report.tensors),
+            weak_at=draft.weak_at,
+            e2e=draft.e2e,
+            device_time=draft.device_time,
+            unrewritten=draft.unrewritten,
+            interpreted=draft.interpreted,
+            memory=draft.memory,
+            log_tail=printable(log)[-LOG_TAIL_CHARS:],
+            phases=PhaseTimes(
+                prepare_s=draft.prepare_s, verify_s=draft.verify_s, time_s=draft.time_s, total_s=total_s
+            ),
+        )
+
+
+def overall(regimes: list[RegimeReport]) -> int | None:
+    """Return the smallest t at which every regime passes, None if one passes nowhere or there is none."""
+    levels = [report.passes_from for report in regimes if report.regime != "special"]
+    if not levels or None in levels:
+        return None
+    return max(level for level in levels if level is not None)
+
+
+def miss_reason(passes: tuple[PassReport, ...]) -> str:
+    """Say why no pass changed the graph."""
+    if not passes:
+        return "there is no pass"
+    matched = [report for report in passes if report.matched]
+    if matched:
+        return f"{matched[0].name} matched but could not be put in place"
+    skipped = [report for report in passes if report.skipped]
+    if len(skipped) == len(passes):
+        return f"no pass was tried: {skipped[0].name}: {skipped[0].skipped}"
+    near = next((report for report in passes if report.nearest_miss), None)
+    return f"no pass matched; {near.name}: {one_line(near.nearest_miss)}" if near else "no pass matched"

@@ -1,0 +1,39 @@
+"""One timing at a time per device, across processes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+
+class DeviceLock:
+    """Holds a device for a block of trials; released when the process ends, however it ends.
+
+    `waited_s` says how long others were timing. `visible` is the CUDA_VISIBLE_DEVICES that picks the device.
+    """
+
+    def __init__(self, device: str, visible: str | None = None):
+        if device != "cuda":
+            visible = ""
+        elif visible is None:
+            visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        name = "".join(char if char.isalnum() else "-" for char in f"{device}-{visible}".strip("-"))
+        self._path = Path(tempfile.gettempdir()) / f"passnet-{name}.lock"
+        self._descriptor = -1
+        self.waited_s = 0.0
+
+    def __enter__(self) -> DeviceLock:
+        start = time.monotonic()
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        self.waited_s = time.monotonic() - start
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)

@@ -1,0 +1,105 @@
+"""Asks a candidate for blocks of trials until the interval is narrow; no torch."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+
+from pass_bench.results.records import Comparison, EvalSettings
+from pass_bench.timing.stats import timing_stats
+from pass_bench.timing.stopping import StoppingRule
+from pass_bench.worker.messages import Arm, TimeReply, TimeRequest
+from pass_bench.worker.outcome import rejected
+
+CAP_FACTOR = 8  # at most this many times the trials asked for
+LEAST_ROUNDS = 3
+
+
+class Trials:
+    """All timing of one graph; `ask` sends a request and returns the answer and what our own clock says."""
+
+    def __init__(
+        self,
+        ask: Callable[[TimeRequest], tuple[TimeReply, int]],
+        settings: EvalSettings,
+        device: str,
+        mutated: tuple[int, ...],
+        unrewritten: bool,
+    ):
+        self._ask = ask
+        self._settings = settings
+        self._device = device
+        self._mutated = mutated
+        self._arms: tuple[Arm, ...] = ("eager", "compiled")
+        if unrewritten and not settings.compat:
+            self._arms = ("eager", "compiled", "unrewritten")
+        self._end = 0.0
+        self.e2e: Comparison | None = None
+        self.device_time: Comparison | None = None
+        self.unrewritten: Comparison | None = None
+        self.warnings: list[str] = []
+
+    def run(self) -> None:
+        """Take the trials: host time with its stopping rule, then device time where there is a device."""
+        share = 0.75 if self._device == "cuda" else 1.0
+        self._end = time.monotonic() + self._settings.time_budget_s * share
+        times = self._host()
+        self.e2e = self._rule().judge(times[0], times[1])
+        if len(times) > 2:
+            self.unrewritten = self._rule().judge(times[0], times[2])
+        taken = len(times[0])
+        if taken < self._settings.trials:
+            self.warnings.append(f"{taken} of {self._settings.trials} trials: the time budget was spent")
+        if self._device == "cuda":
+            self._end = time.monotonic() + self._settings.time_budget_s / 4
+            block = self._block(self._settings.trials, 3, "device", ("eager", "compiled"))
+            self.device_time = self._rule().judge(block[0], block[1])
+
+    def _rule(self) -> StoppingRule:
+        cap = self._settings.trials if self._settings.compat else self._settings.trials * CAP_FACTOR
+        return StoppingRule(first=self._settings.trials, cap=cap)
+
+    def _host(self) -> list[list[int]]:
+        rule = self._rule()
+        times: list[list[int]] = [[] for _ in self._arms]
+        warmup = self._settings.warmup
+        while count := rule.next_block(len(times[0])):
+            for arm, block in zip(times, self._block(count, warmup, "host", self._arms), strict=True):
+                arm.extend(block)
+            warmup = 0
+            if not rule.judge(times[0], times[1]).noisy or time.monotonic() >= self._end:
+                break
+        return times
+
+    def _block(self, count: int, warmup: int, clock: str, arms: tuple[Arm, ...]) -> list[tuple[int, ...]]:
+        request = TimeRequest(
+            arms=arms,
+            mutated=self._mutated,
+            trials=count,
+            warmup=warmup,
+            order_seed=secrets.randbelow(2**31),
+            clock=clock,  # type: ignore[arg-type]
+            sequential=self._settings.compat,
+            budget_s=max(0.0, self._end - time.monotonic()),
+            min_trials=min(LEAST_ROUNDS, count),
+        )
+        reply, wall_ns = self._ask(request)
+        lengths = {len(arm) for arm in reply.trials}
+        sound = len(reply.trials) == len(arms) and (len(lengths) == 1 or self._settings.compat)
+        if not sound or not all(min(LEAST_ROUNDS, count) <= length <= count for length in lengths):
+            raise rejected("protocol", "trial times that were not asked for")
+        spent_ns = sum(sum(arm) for arm in reply.trials)
+        if spent_ns > wall_ns:
+            raise rejected("clock", f"trials of {spent_ns / 1e9:.3f} s in a block of {wall_ns / 1e9:.3f} s")
+        least = min(lengths)
+        return [arm[:least] for arm in reply.trials]
+
+    @staticmethod
+    def single(eager_ns: int, compiled_ns: int) -> Comparison:
+        """Summarise one call of each, as for interpreted kernels; there is no interval."""
+        eager, compiled = timing_stats([max(eager_ns, 1)]), timing_stats([max(compiled_ns, 1)])
+        speedup = eager.median_us / compiled.median_us
+        return Comparison(
+            eager=eager, compiled=compiled, speedup=speedup, low=speedup, high=speedup, noisy=True
+        )
