@@ -13,7 +13,7 @@ from pathlib import Path
 from pass_agent.agent.budget import Ledger
 from pass_agent.agent.config import other_number, read_config
 from pass_agent.agent.dataset import find_file, find_sample, read_tasks
-from pass_agent.agent.prepare import Prepared, begin, prepare
+from pass_agent.agent.prepare import Prepared, begin, load_evaluation, prepare
 from pass_agent.agent.settings import RunSettings
 from pass_agent.agent.summary import Summary, summarize, write_summary
 from pass_agent.errors import BadInput
@@ -170,8 +170,9 @@ class Runner:
         told = read_journal(one.journal(attempt))
         best = self._best_set(ended)
         max_steps = self.settings.limits.max_steps
-        kept = one.evaluator.cached(ended.best_evaluation) if ended.best_evaluation else None
-        line = trajectory(told, self.settings.exp_name, best, kept.log if kept else "")
+        keys = {key for step in told.steps for key in step.evaluations} | {ended.best_evaluation} - {""}
+        evaluations = {key: load_evaluation(one.evaluator, key) for key in keys}
+        line = trajectory(told, self.settings.exp_name, best, evaluations)
         assert told.start is not None
         messages = conversation(told.start, told.steps, max_steps)
         self.output.add((one.task.instance_id, attempt), line, messages)

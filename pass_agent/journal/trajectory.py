@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pass_agent.agent.state import reply_messages
+from pass_agent.evaluation.evaluator import Evaluation
 from pass_agent.evaluation.pass_set import PassSet
 from pass_agent.journal.log import Start, Told
 from pass_agent.model.parse import assistant_message
@@ -35,15 +37,20 @@ def conversation(start: Start, steps: list[Step], max_steps: int) -> list[Messag
     return messages
 
 
-def trajectory(told: Told, exp_name: str, best: PassSet | None, test_output: str) -> dict[str, Any]:
-    """One line of `<exp>.jsonl`; times in seconds. Needs a journal that has an end."""
+def trajectory(
+    told: Told, exp_name: str, best: PassSet | None, evaluations: Mapping[str, Evaluation]
+) -> dict[str, Any]:
+    """One line of `<exp>.jsonl`; times in seconds. Needs a journal that has an end.
+
+    `evaluations`: the recorded ones by key; their scores stand beside the steps that asked for them.
+    """
     start, ended = told.start, told.ended
     if start is None or ended is None:
         raise ValueError("a trajectory needs a start and an end")
     agent = start.agent
     limits = agent.get("limits", {})
     return {
-        "trajectory_steps": _steps(told.steps, bool(ended)),
+        "trajectory_steps": _steps(told.steps, evaluations),
         "problem_statement": start.problem_statement,
         "docker_image": start.task.docker_image,
         "exp_name": exp_name,
@@ -69,19 +76,19 @@ def trajectory(told: Told, exp_name: str, best: PassSet | None, test_output: str
         "reward_note": ended.reward_note,
         "solved": ended.solved,
         "best_pass_set": ended.best_pass_set,
-        "test_output": test_output,
+        "test_output": evaluations[ended.best_evaluation].log if ended.best_evaluation else "",
         "system_prompt": str(start.messages[0]["content"]) if start.messages else "",
     }
 
 
-def _steps(steps: list[Step], finished: bool) -> list[dict[str, Any]]:
+def _steps(steps: list[Step], evaluations: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
     return [
         {
             "step_idx": step.index,
             "thought": step.reply.content,
             "action": action_text(step.reply.calls),
             "observation": "\n\n".join(one.text for one in step.observations) or step.message,
-            "done": finished and step is steps[-1],
+            "done": step is steps[-1],
             "info": {
                 "reasoning": step.reply.reasoning,
                 "finish_reason": step.reply.finish_reason,
@@ -91,7 +98,7 @@ def _steps(steps: list[Step], finished: bool) -> list[dict[str, Any]]:
                 "calls": [call.model_dump() for call in step.reply.calls],
                 "observations": [one.model_dump() for one in step.observations],
                 "pass_set": step.pass_set,
-                "evaluations": list(step.evaluations),
+                "evaluations": [_short(evaluations[key]) for key in step.evaluations],
             },
             "token_usage_prompt": step.reply.usage.prompt,
             "token_usage_completion": step.reply.usage.completion,
@@ -104,6 +111,14 @@ def _steps(steps: list[Step], finished: bool) -> list[dict[str, Any]]:
         }
         for step in steps
     ]
+
+
+def _short(result: Evaluation) -> dict[str, Any]:
+    """An evaluation as training data needs it."""
+    kept = result.model_dump(include={"key", "pass_set", "status", "score", "message", "seconds"})
+    verdicts = [graph.verdict for graph in result.graphs]
+    flags = {"solved": result.solved, "rejected": result.rejected, "infra": result.infra}
+    return {**kept, **flags, "verdicts": verdicts}
 
 
 def _patch(start_files: dict[str, str], best: PassSet) -> str:

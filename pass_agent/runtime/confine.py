@@ -57,8 +57,26 @@ def main() -> None:
     confine([folder for folder in sys.argv[1].split(":") if folder])
     # Mounts made above count only for paths looked up anew.
     os.chdir(Path.cwd())
-    command = sys.argv[split + 1 :]
-    os.execvp(command[0], command)
+    sys.exit(run(sys.argv[split + 1 :]))
+
+
+def run(command: list[str]) -> int:
+    """Run the command as a child, as the first process should: it reaps orphans and ends with the child.
+
+    Returns its exit code, 128 + N after signal N. The kernel then ends everything else in the namespace.
+    """
+    child = os.fork()
+    if child == 0:
+        try:
+            os.execvp(command[0], command)
+        except OSError as error:
+            os.write(2, f"{command[0]}: {error.strerror}\n".encode())
+        os._exit(127)
+    while True:
+        ended, status = os.wait()
+        if ended == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
 
 
 if __name__ == "__main__":
