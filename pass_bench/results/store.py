@@ -128,7 +128,7 @@ class Store:
             os.close(self._file)
             raise HarnessFailure(f"{self.path}: another run is writing to this store") from None
         try:
-            self._drop_torn_line(say)
+            self._mend_last_line(say)
             contents = read_store(self.path, say)
         except BaseException:
             os.close(self._file)
@@ -136,11 +136,15 @@ class Store:
         self._verdicts = {entry.key: entry.stored.result.verdict for entry in contents.entries}
         self._environments = set(contents.environments)
 
-    def _drop_torn_line(self, say: Say) -> None:
+    def _mend_last_line(self, say: Say) -> None:
         sound, size = lines.sound_length(self.path), self.path.stat().st_size
-        if sound < size:
-            say(f"{self.path}: dropped a torn last line of {size - sound} bytes")
-            os.ftruncate(self._file, sound)
+        if sound == size:
+            return
+        if lines.decode(os.pread(self._file, size - sound, sound)) is not None:
+            self._write(b"\n")  # whole but for its line end
+            return
+        say(f"{self.path}: dropped a torn last line of {size - sound} bytes")
+        os.ftruncate(self._file, sound)
 
     def __enter__(self) -> Store:
         return self
