@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pass_bench.results.records import EnvironmentRecord, PassReport, Regime, TensorReport
+from pass_bench.results.records import EnvironmentRecord, PassReport, Regime, TensorReport, Violation
 
 Line = Annotated[str, Field(max_length=2000)]
 Text = Annotated[str, Field(max_length=20_000)]
@@ -139,18 +139,23 @@ class ReferenceJob(Message):
 
 
 class DrawRequest(Message):
-    """Make inputs of a regime and run eager; a draw on which eager fails is repeated with the next seed."""
+    """Make inputs of a regime and run eager; a draw on which eager fails is repeated with the next seed.
+
+    With `nudge`, a few elements are changed afterwards (guard/audit.py).
+    """
 
     kind: Literal["draw"] = "draw"
     regime: Regime
     seed: int
     redraws: int = 0
+    nudge: int | None = None
 
 
 class Drawn(Message):
     """Eager ran with `seed`; or `skipped` says why no draw was usable.
 
-    `payload_bytes` is what an honest answer needs at most, `outputs` and `effects` what there is to compare.
+    `payload_bytes` is what an honest answer needs at most, `outputs` and `effects` what there is to compare,
+    `written_bytes` the memory of outputs that are no views of inputs.
     """
 
     kind: Literal["drawn"] = "drawn"
@@ -162,6 +167,7 @@ class Drawn(Message):
     nonfinite: bool = False
     uses_rng: bool = False
     eager_ns: int = 0
+    written_bytes: int = 0
 
 
 class CompareRequest(Message):
@@ -276,7 +282,37 @@ class MemoryReply(Message):
     peak_bytes: Annotated[int, Field(ge=0, lt=2**50)] | None
 
 
+class GuardRequest(Message):
+    """Run once under all guards, on the inputs of a regime; with `run` False only look what changed."""
+
+    kind: Literal["guard"] = "guard"
+    regime: Regime = "recorded"
+    seed: int = 0
+    budget_bytes: int = 0
+    run: bool = True
+    ghosts: bool = True
+
+
+class GuardDone(Message):
+    """What the guards saw; the outputs are those of a call whose uninitialised memory was poisoned."""
+
+    kind: Literal["guard_done"] = "guard_done"
+    violations: Annotated[tuple[Violation, ...], Field(max_length=200)] = ()
+    kernels: Annotated[tuple[Line, ...], Field(max_length=200)] = ()
+    payload: Payload | None = None
+
+
 Arm = Literal["eager", "compiled", "unrewritten"]
+
+
+class Audit(Message):
+    """Inputs for an audited block: see guard/audit.py. `keep` is the round whose outputs are sent back."""
+
+    mode: Literal["moved", "refilled", "nudged"]
+    regime: Regime
+    seeds: tuple[int, ...]  # one draw for each round
+    keep: int
+    budget_bytes: int
 
 
 class TimeRequest(Message):
@@ -296,6 +332,7 @@ class TimeRequest(Message):
     sequential: bool = False
     budget_s: float = 60.0
     min_trials: int = 3
+    audit: Audit | None = None
 
 
 class TimeReply(Message):
@@ -305,6 +342,7 @@ class TimeReply(Message):
     trials: Annotated[
         tuple[Annotated[tuple[Nanoseconds, ...], Field(max_length=100_000)], ...], Field(max_length=3)
     ]
+    payload: Payload | None = None
 
 
 class ReferenceRequest(Message):
@@ -318,12 +356,12 @@ class ReferenceReply(Message):
 
 
 class CandidateRequest(Message):
-    request: CandidateJob | LoadRequest | PrepareRequest | RunRequest | MemoryRequest | TimeRequest = Field(
+    request: CandidateJob | LoadRequest | PrepareRequest | RunRequest | MemoryRequest | TimeRequest | GuardRequest = Field(
         discriminator="kind"
     )
 
 
 class CandidateReply(Message):
-    reply: Fault | Entered | Loaded | Prepared | RunDone | MemoryReply | TimeReply = Field(
+    reply: Fault | Entered | Loaded | Prepared | RunDone | MemoryReply | TimeReply | GuardDone = Field(
         discriminator="kind"
     )
