@@ -72,6 +72,7 @@ def _distrust(graph: fx.Graph, facts: dict[fx.Node, Fact], trusted: set[fx.Node]
             continue
         if is_replacement(node):
             fact.depends_on_data = node not in trusted
+            fact.changes_metadata &= node not in trusted  # a plan that did would have been refused
         if any(facts[source].depends_on_data for source in node.all_input_nodes if source in facts):
             fact.depends_on_data = True
 

@@ -169,7 +169,8 @@ class _Examiner:
             attribute = rest.pop(0)
             if not hasattr(value, attribute):
                 raise Impure(f"{where} uses {spelling}.{attribute}, which is not there")
-            read = Read(vars(value), attribute, getattr(value, attribute))
+            library = value.__name__.split(".")[0] in ("torch", "triton", "math", "operator")
+            read = Read(vars(builtins if library else value), attribute, getattr(value, attribute))
             value, spelling = read.value, f"{spelling}.{attribute}"
         if isinstance(value, ModuleType):
             raise Impure(f"{where} uses the module {spelling} as a value")

@@ -114,6 +114,8 @@ class Recorder(TorchFunctionMode):
 
     def _note(self, func: Any, args: Any, kwargs: dict[str, Any], result: Any, log: OperatorLog) -> None:
         name = name_of(func)
+        if name == "_set_grad_enabled":  # `no_grad`: nothing of the plan records gradients anyway
+            return
         tensors = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         if not tensors and not (result is None and log.mutates):
             if name not in METADATA or log.count:

@@ -1,0 +1,83 @@
+"""A plan must be indistinguishable from the function as written."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from runtime_triples import (
+    DEVICE,
+    IDIOMS,
+    arity,
+    calls,
+    identical,
+    load_idiom,
+    one_call,
+    outcome,
+    random_graph,
+)
+
+from pass_bench.runtime import build_direct
+from pass_bench.runtime.fresh import fresh_copies
+
+
+def check_triple(seed: int, device: str) -> tuple[int, int, list[str]]:
+    """Run one graph's calls both ways; return how many replacement calls, how many planned, why the rest not."""
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    gm, count = random_graph(rng)
+    direct = build_direct(gm, [])
+    sites = planned = 0
+    unplanned: list[str] = []
+    for number, inputs in enumerate(calls(rng, count, device)):
+        mine, theirs = fresh_copies(inputs), fresh_copies(inputs)
+        with torch.no_grad():
+            actual, expected = outcome(direct, mine), outcome(gm, theirs)
+        assert identical(actual, expected), f"seed {seed}, call {number}:\n{direct.report().source}"
+        assert identical(mine, theirs), f"seed {seed}, call {number}: effects on inputs differ"
+        if number == 3:
+            report = direct.report()
+            planned, unplanned = len(report.planned), list(report.unplanned)
+            sites = planned + len(unplanned) + len(report.pending)
+    return sites, planned, unplanned
+
+
+def check_triples(seeds: range, device: str) -> None:
+    total = planned = 0
+    reasons: list[str] = []
+    for seed in seeds:
+        sites, done, why = check_triple(seed, device)
+        total, planned = total + sites, planned + done
+        reasons += why
+    assert planned >= 0.95 * total, f"{planned} of {total} planned; {sorted(set(reasons))[:10]}"
+
+
+@pytest.mark.parametrize("name", IDIOMS)
+def test_every_idiom_is_planned(name: str) -> None:
+    gm = one_call(load_idiom(name))
+    direct = build_direct(gm, [])
+    for call in range(5):
+        torch.manual_seed(call)
+        inputs = [torch.randn(4, 8, device=DEVICE) for _ in range(arity(load_idiom(name)))]
+        mine, theirs = fresh_copies(inputs), fresh_copies(inputs)
+        with torch.no_grad():
+            assert identical(direct(*mine), gm(*theirs)), direct.report().source
+        assert identical(mine, theirs)
+    assert direct.report().unplanned == ()
+    assert len(direct.report().planned) == 1
+
+
+def test_random_triples() -> None:
+    check_triples(range(25), DEVICE)
+
+
+@pytest.mark.full
+def test_two_thousand_random_triples() -> None:
+    check_triples(range(1000, 3000), "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+def test_two_hundred_random_triples_on_the_gpu() -> None:
+    check_triples(range(5000, 5200), "cuda")
