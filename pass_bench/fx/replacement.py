@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 from torch import fx
 
 from pass_bench.errors import BadInput
-from pass_bench.fx.capture import argument_names, source_of, trace_callable
+from pass_bench.fx.capture import source_of, trace_callable
 from pass_bench.fx.match import Match
 from pass_bench.fx.plan import Pattern
 from pass_bench.fx.trace import leaves
@@ -26,11 +27,12 @@ class Arguments:
 def trace_arguments(function: Callable[..., Any], count: int) -> Arguments:
     """Trace replacement_args; raises BadInput unless it takes the pattern's arguments and returns a tuple."""
     path, line = source_of(function)
-    names = argument_names(function)
-    if len(names) != count:
-        raise BadInput(
-            f"replacement_args takes {len(names)} arguments, pattern takes {count}", path=path, line=line
-        )
+    names = [f"argument_{i}" for i in range(count)]
+    try:
+        inspect.signature(function).bind(*names)
+    except TypeError as error:
+        what = f"replacement_args does not take the {count} arguments of the pattern: {error}"
+        raise BadInput(what, path=path, line=line) from None
     gm = trace_callable(function, names, "ReplacementArguments", "replacement_args")
     if not isinstance(gm.graph.output_node().args[0], tuple | list):
         raise BadInput(

@@ -38,33 +38,33 @@ def rewrite(gm: fx.GraphModule, rules: Sequence[PassRule], inputs: Sequence[Any]
     `inputs` stand for the placeholders (see `graph_facts`) and tell what may not be reordered. The graph
     given stays as it is. Raises BadInput where a pattern or its replacement_args cannot be traced.
     """
-    facts = graph_facts(gm, inputs)
+    view = GraphView(gm, graph_facts(gm, inputs))
     reports = []
     for rule in rules:
-        gm, facts, report = apply(gm, facts, rule)
+        view, report = apply(view, rule)
         reports.append(report)
-    return Rewritten(gm, tuple(reports))
+    return Rewritten(view.gm, tuple(reports))
 
 
-def apply(gm: fx.GraphModule, facts: Facts, rule: PassRule) -> tuple[fx.GraphModule, Facts, PassReport]:
+def apply(view: GraphView, rule: PassRule) -> tuple[GraphView, PassReport]:
     """Apply one pass; where it matches nowhere the graph comes back as it is."""
     pattern = Pattern(trace_pattern(rule.pattern))
-    view = GraphView(gm, facts)
+    arguments = trace_arguments(rule.replacement_args, len(pattern.placeholders))
     found = search(pattern, view)
     if not found.matches:
         assert found.miss is not None
         miss = f"{found.miss.reached} of {found.miss.of} nodes matched: {found.miss.reason}"
         if found.stopped:
             miss += f"; {found.stopped}"
-        return gm, facts, PassReport(name=rule.name, matched=0, replaced=0, nearest_miss=miss)
+        return view, PassReport(name=rule.name, matched=0, replaced=0, nearest_miss=miss)
     chosen = select(found.matches, view.order)
-    arguments = trace_arguments(rule.replacement_args, len(pattern.placeholders))
     function = rule.replacement_func()
-    module, facts = replace(gm, facts, [Replacement(pattern, m, arguments, function) for m in chosen])
+    replacements = [Replacement(pattern, match, arguments, function) for match in chosen]
+    module, facts = replace(view.gm, view.facts, replacements)
     report = PassReport(
         name=rule.name, matched=len(found.matches), replaced=len(chosen), skipped=found.stopped
     )
-    return module, facts, report
+    return GraphView(module, facts), report
 
 
 def select(matches: Sequence[Match], order: Order) -> list[Match]:
@@ -100,8 +100,8 @@ def replace(
 ) -> tuple[fx.GraphModule, Facts]:
     """A copy of the graph with a call in place of each match, and its facts.
 
-    The matches must not overlap and must be convex together. What a call touches, writes and draws is what the
-    nodes in its place did.
+    The matches must not overlap and must be convex together. What a call touches, writes and draws is what
+    the nodes in its place did.
     """
     graph = fx.Graph()
     env: dict[fx.Node, Any] = {}

@@ -20,8 +20,8 @@ _IMPORTS = {"math": "import math", "operator": "import operator"}
 def to_python(gm: fx.GraphModule, name: str = "pattern") -> str:
     """The graph as a function `name`, one line per node, with the imports it needs.
 
-    Results that are None (`x[0] = y`) are left out of what it returns. Raises ValueError for a node that has no
-    spelling in Python (a submodule, a tensor constant).
+    Results that are None (`x[0] = y`) are left out of what it returns. Raises ValueError for a node that has
+    no spelling in Python (a submodule, a tensor constant).
     """
     return _Writer(gm).function(name)
 
@@ -79,7 +79,8 @@ class _Writer:
             return f"{self._operand(node.args[0])}.{node.args[1]}"
         if node.target is operator.getitem:
             return f"{self._operand(node.args[0])}[{self._index(node.args[1])}]"
-        form = magic_methods.get(node.target.__name__) if _is_operator(node.target) else None
+        name = getattr(node.target, "__name__", "")
+        form = magic_methods.get(name) if _is_operator(node.target) else None
         if form is not None and not node.kwargs and any(isinstance(a, fx.Node) for a in node.args):
             return form.format(*(self._operand(a) for a in node.args))
         return f"{self._function(node.target)}({self._arguments(node.args, node.kwargs)})"

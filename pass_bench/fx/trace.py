@@ -121,7 +121,7 @@ class SourceTracer(fx.Tracer):
 def _assigned_names(code: CodeType) -> dict[int, str]:
     """Bytecode offset of an instruction -> local variable its result is stored in right away."""
     names: dict[int, str] = {}
-    instructions = list(dis.get_instructions(code))
+    instructions = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
     for here, after in itertools.pairwise(instructions):
         if after.opname == "STORE_FAST":
             names.update(dict.fromkeys(range(here.offset, after.offset), str(after.argval)))

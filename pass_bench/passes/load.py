@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
-import importlib.machinery
-import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -16,11 +14,12 @@ from typing import Any
 from torch import fx
 
 from pass_bench.data import read_manifest
+from pass_bench.data.sample import MANIFEST
 from pass_bench.errors import BadInput
+from pass_bench.passes.importing import PACKAGE, use_pass_dir
 from pass_bench.passes.rule import PassRule
 from pass_bench.results.records import PassReport
 
-PACKAGE = "pass_dir"
 INPUT_MANIFEST = "sorted_input_pass_rule_names.json"
 
 
@@ -41,77 +40,104 @@ def load_passes(
 ) -> LoadedPasses:
     """Load the passes of a pass_dir, in manifest order.
 
-    `const_pass_dir` holds passes that come first, in the order of pass_dir's
-    sorted_input_pass_rule_names.json if there is one. The limits keep the first passes, and the passes of
-    the first replacement functions; a pass that says `DEVICES` without this device's type is left out.
-    Raises BadInput for a manifest, module, function or `replacement_func` that is not what it should be.
+    `const_pass_dir` holds passes that come first, in the order of a sorted_input_pass_rule_names.json (there
+    or in pass_dir), else of its own manifest, else by name. The limits are about pass_dir: they keep the
+    first passes, and the passes of the first replacement functions. A pass that says `DEVICES` without this
+    device's type is left out without being imported. Raises BadInput for a manifest, module or function that
+    is not what it should be.
     """
-    pass_dir = Path(pass_dir)
+    pass_dir, kind = Path(pass_dir), device.split(":")[0]
     rules: list[PassRule] = []
+    skipped: list[PassReport] = []
     if const_pass_dir is not None:
         const_pass_dir = Path(const_pass_dir)
-        with _package(const_pass_dir):
-            rules += [_load(const_pass_dir, stem) for stem in _const_order(pass_dir, const_pass_dir)]
-    with _package(pass_dir):
-        rules += [_load(pass_dir, stem) for stem in read_manifest(pass_dir)]
-    return _limited(rules, pattern_limit, replacement_func_limit, device.split(":")[0])
+        found, left_out = _load_all(const_pass_dir, _const_order(pass_dir, const_pass_dir), kind)
+        rules, skipped = found, left_out
+    found, left_out = _load_all(pass_dir, read_manifest(pass_dir), kind)
+    kept, dropped = _limited(found, pattern_limit, replacement_func_limit)
+    return LoadedPasses((*rules, *kept), (*skipped, *left_out, *dropped))
 
 
 def _const_order(pass_dir: Path, const_pass_dir: Path) -> Sequence[str]:
-    if (pass_dir / INPUT_MANIFEST).exists():
-        return read_manifest(pass_dir, INPUT_MANIFEST)
-    return read_manifest(const_pass_dir)
+    for manifest in (const_pass_dir / INPUT_MANIFEST, pass_dir / INPUT_MANIFEST):
+        if manifest.exists():
+            return read_manifest(const_pass_dir, str(manifest.resolve()))
+    if (const_pass_dir / MANIFEST).exists() or not const_pass_dir.is_dir():
+        return read_manifest(const_pass_dir)
+    return sorted(p.stem for p in const_pass_dir.glob("*.py") if not p.stem.startswith("_"))
+
+
+def _load_all(directory: Path, stems: Sequence[str], device: str) -> tuple[list[PassRule], list[PassReport]]:
+    use_pass_dir(directory)
+    rules: list[PassRule] = []
+    skipped: list[PassReport] = []
+    for stem in stems:
+        path = directory / f"{stem}.py"
+        devices = _devices(path)
+        if devices is not None and device not in devices:
+            why = f"DEVICES is {', '.join(devices)}; this run is on {device}"
+            skipped.append(PassReport(name=stem, matched=0, replaced=0, skipped=why))
+        else:
+            rules.append(_load(path, stem, devices))
+    return rules, skipped
 
 
 def _limited(
-    rules: Sequence[PassRule], pattern_limit: int | None, function_limit: int | None, device: str
-) -> LoadedPasses:
+    rules: Sequence[PassRule], pattern_limit: int | None, function_limit: int | None
+) -> tuple[list[PassRule], list[PassReport]]:
     kept: list[PassRule] = []
-    skipped: list[PassReport] = []
+    dropped: list[PassReport] = []
     functions: list[Callable[..., Any]] = []
     for rule in rules:
         function = rule.replacement_func()
         why = ""
-        if rule.devices is not None and device not in rule.devices:
-            why = f"DEVICES is {', '.join(rule.devices)}; this run is on {device}"
-        elif pattern_limit is not None and len(kept) >= pattern_limit:
+        if pattern_limit is not None and len(kept) >= pattern_limit:
             why = f"pattern limit {pattern_limit} reached; kept {', '.join(r.name for r in kept) or 'none'}"
         elif function_limit is not None and function not in functions and len(functions) >= function_limit:
             why = f"replacement function limit {function_limit} reached; kept {_names(functions) or 'none'}"
         if why:
-            skipped.append(PassReport(name=rule.name, matched=0, replaced=0, skipped=why))
+            dropped.append(PassReport(name=rule.name, matched=0, replaced=0, skipped=why))
             continue
         kept.append(rule)
         if function not in functions:
             functions.append(function)
-    return LoadedPasses(tuple(kept), tuple(skipped))
+    return kept, dropped
 
 
 def _names(functions: Sequence[Callable[..., Any]]) -> str:
     return ", ".join(getattr(f, "__name__", repr(f)) for f in functions)
 
 
-@contextmanager
-def _package(directory: Path) -> Iterator[None]:
-    """Let `pass_dir` mean this directory: a fresh package, whatever was imported under the name before."""
-    for name in [n for n in sys.modules if n == PACKAGE or n.startswith(PACKAGE + ".")]:
-        del sys.modules[name]
-    package = ModuleType(PACKAGE)
-    package.__path__ = [str(directory)]
-    package.__spec__ = importlib.machinery.ModuleSpec(PACKAGE, None, is_package=True)
-    sys.modules[PACKAGE] = package
-    importlib.invalidate_caches()
-    yield
+def _devices(path: Path) -> tuple[str, ...] | None:
+    """The literal that a pass assigns to DEVICES, read without importing it."""
+    try:
+        tree = ast.parse(path.read_bytes(), str(path))
+    except (SyntaxError, ValueError) as error:
+        what = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise BadInput(f"syntax error: {what}", path=path, line=getattr(error, "lineno", None)) from None
+    expected = 'device types, as in DEVICES = ("cpu",)'
+    for statement in tree.body:
+        if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+            continue
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        if not any(isinstance(t, ast.Name) and t.id == "DEVICES" for t in targets):
+            continue
+        try:
+            value = ast.literal_eval(statement.value)
+        except (ValueError, TypeError):
+            value = None
+        devices = (value,) if isinstance(value, str) else value
+        if not isinstance(devices, tuple | list) or not all(isinstance(d, str) for d in devices):
+            raise BadInput("DEVICES is no literal", path=path, line=statement.lineno, expected=expected)
+        return tuple(devices)
+    return None
 
 
-def _load(directory: Path, stem: str) -> PassRule:
-    path = directory / f"{stem}.py"
+def _load(path: Path, stem: str, devices: tuple[str, ...] | None) -> PassRule:
     try:
         module = importlib.import_module(f"{PACKAGE}.{stem}")
-    except BadInput:
-        raise
     except (Exception, SystemExit) as error:
-        raise _import_error(error, path, directory) from error
+        raise _import_error(error, path) from error
     pattern = _attribute(module, "pattern", path)
     if not isinstance(pattern, fx.GraphModule) and not callable(pattern):
         raise BadInput("pattern is not callable", path=path, expected="a function or a torch.fx.GraphModule")
@@ -121,16 +147,13 @@ def _load(directory: Path, stem: str) -> PassRule:
         if not callable(value):
             raise BadInput(f"{name} is not callable", path=path, expected="a function")
     _check_replacement(function, path)
-    return PassRule(stem, pattern, arguments, function, path, _devices(module, path))
+    return PassRule(stem, pattern, arguments, function, path, devices)
 
 
 def _attribute(module: ModuleType, name: str, path: Path) -> Any:
     if not hasattr(module, name):
-        raise BadInput(
-            f"has no {name}",
-            path=path,
-            expected="pattern, replacement_args and replacement_func in every pass",
-        )
+        expected = "pattern, replacement_args and replacement_func in every pass"
+        raise BadInput(f"has no {name}", path=path, expected=expected)
     return getattr(module, name)
 
 
@@ -139,11 +162,12 @@ def _check_replacement(function: Callable[[], Any], path: Path) -> None:
     try:
         first, second = function(), function()
     except Exception as error:
-        raise BadInput(
-            f"replacement_func() raised {type(error).__name__}: {_first_line(error)}", path=path, line=line
-        ) from error
+        what = f"replacement_func() raised {type(error).__name__}: {_first_line(error)}"
+        raise BadInput(what, path=path, line=line) from error
     if not callable(first):
-        raise BadInput(f"replacement_func() returned {first!r}", path=path, line=line, expected="a callable")
+        raise BadInput(
+            f"replacement_func() returned {_short(first)}", path=path, line=line, expected="a callable"
+        )
     if first is not second:
         raise BadInput(
             "replacement_func() returns another object on every call",
@@ -153,28 +177,22 @@ def _check_replacement(function: Callable[[], Any], path: Path) -> None:
         )
 
 
-def _devices(module: ModuleType, path: Path) -> tuple[str, ...] | None:
-    value = getattr(module, "DEVICES", None)
-    if value is None:
-        return None
-    devices = (value,) if isinstance(value, str) else value
-    if not isinstance(devices, tuple | list) or not all(isinstance(d, str) for d in devices):
-        raise BadInput(f"DEVICES is {value!r}", path=path, expected='device types, as in DEVICES = ("cpu",)')
-    return tuple(devices)
-
-
-def _import_error(error: BaseException, path: Path, directory: Path) -> BadInput:
+def _import_error(error: BaseException, path: Path) -> BadInput:
     """The innermost line of the pass's own files that the failed import went through."""
     if isinstance(error, SyntaxError) and error.filename:
-        return BadInput(f"SyntaxError: {error.msg}", path=error.filename, line=error.lineno)
+        return BadInput(f"syntax error: {error.msg}", path=error.filename, line=error.lineno)
     where, line = path, None
     for frame in traceback.extract_tb(error.__traceback__):
-        if Path(frame.filename).parent == directory:
+        if Path(frame.filename).is_relative_to(path.parent):
             where, line = Path(frame.filename), frame.lineno
-    return BadInput(
-        f"cannot be imported: {type(error).__name__}: {_first_line(error)}", path=where, line=line
-    )
+    what = f"cannot be imported: {type(error).__name__}: {_first_line(error)}"
+    return BadInput(what, path=where, line=line)
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [""])[0]
+    return (str(error).strip().splitlines() or [""])[0][:300]
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 80 else text[:77] + "..."
