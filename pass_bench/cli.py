@@ -11,6 +11,8 @@ from pass_bench.errors import PassBenchError
 
 COMMANDS = {
     "eval": "pass_bench.worker.commands:eval_command",
+    "batch": "pass_bench.batch.commands:batch_command",
+    "calibrate": "pass_bench.timing.commands:calibrate_command",
     "show": "pass_bench.fx.commands:show_command",
     "doctor": "pass_bench.worker.doctor:doctor_command",
     "score": "pass_bench.score.commands:score_command",

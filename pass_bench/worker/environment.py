@@ -11,25 +11,28 @@ from typing import Literal
 import torch
 
 from pass_bench.results.records import EnvironmentRecord
+from pass_bench.timing.calibrate import read_calibration
 from pass_bench.worker.messages import ProbeReply
 
 
 def probe(device: Literal["cpu", "cuda"]) -> ProbeReply:
     """Describe this machine; `cuda_available` is asked of PyTorch only for "cuda"."""
     available = device == "cuda" and torch.cuda.is_available()
+    kind: Literal["cpu", "cuda"] = "cuda" if available else "cpu"
     return ProbeReply(
         environment=EnvironmentRecord(
             harness=version_of("passnet") or "source",
             python=platform.python_version(),
             torch=torch.__version__,
             triton=version_of("triton"),
-            device="cuda" if available else "cpu",
-            device_name=device_name("cuda" if available else "cpu"),
+            device=kind,
+            device_name=device_name(kind),
             driver=driver_version() if available else "",
             cpu=cpu_name(),
             threads=torch.get_num_threads(),
             tf32=bool(torch.backends.cuda.matmul.allow_tf32),
             commit=commit_of(Path(__file__).resolve().parents[2]),
+            calibration=read_calibration(kind, device_name(kind)),
         ),
         cuda_available=available,
         zygote_threads=torch.get_num_threads(),

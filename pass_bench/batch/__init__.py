@@ -1,0 +1,1 @@
+"""Evaluates lists of samples: many graphs, many devices, resumable."""

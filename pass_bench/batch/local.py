@@ -1,0 +1,102 @@
+"""Runs tasks on the devices of this machine: while one graph is timed, the next ones prepare."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+
+from pass_bench.batch.device import DeviceWorkers
+from pass_bench.batch.executor import Measured, OnMeasured
+from pass_bench.batch.tasks import GraphTask
+from pass_bench.results.records import EnvironmentRecord, EvalSettings
+
+
+class LocalExecutor:
+    """Worker threads over a set of devices; `jobs` graphs are in work per device, and one of them is timed.
+
+    `devices` are CUDA device numbers or ("cpu",).
+    """
+
+    def __init__(self, settings: EvalSettings, compilers: tuple[str, ...], devices: Sequence[str], jobs: int):
+        self._devices = [
+            DeviceWorkers(
+                settings.model_copy(update={"device": "cpu" if device == "cpu" else settings.device}),
+                compilers,
+                None if device in ("cpu", "auto") else device,
+            )
+            for device in devices
+        ]
+        self._jobs = jobs
+        self._stack = ExitStack()
+
+    def __enter__(self) -> LocalExecutor:
+        try:
+            for device in self._devices:
+                self._stack.enter_context(device)
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def environments(self) -> Sequence[EnvironmentRecord]:
+        return [device.environment for device in self._devices]
+
+    def run(self, tasks: Sequence[GraphTask], on_measured: OnMeasured, stop: Callable[[], bool]) -> None:
+        waiting = deque(tasks)
+        results: queue.Queue[Measured | BaseException | None] = queue.Queue()
+        halted = threading.Event()
+
+        def work(device: DeviceWorkers) -> None:
+            try:
+                while not halted.is_set() and not stop():
+                    try:
+                        task = waiting.popleft()
+                    except IndexError:
+                        break
+                    results.put(Measured(task, device.evaluate(task), device.environment))
+            except BaseException as error:
+                results.put(error)
+            finally:
+                results.put(None)
+
+        threads = [
+            threading.Thread(target=work, args=(device,), daemon=True)
+            for _ in range(self._jobs)
+            for device in self._devices
+        ]
+        for thread in threads:
+            thread.start()
+        running = len(threads)
+        failure: BaseException | None = None
+        try:
+            while running:
+                item = _take(results)
+                if item is None:
+                    running -= 1
+                elif isinstance(item, BaseException):
+                    halted.set()
+                    failure = failure or item
+                else:
+                    on_measured(item)
+        finally:
+            halted.set()
+        if failure is not None:
+            raise failure
+
+
+def _take(results: queue.Queue[Measured | BaseException | None]) -> Measured | BaseException | None:
+    """Wait for an item in short turns, so that signals are handled while waiting."""
+    while True:
+        try:
+            return results.get(timeout=0.2)
+        except queue.Empty:
+            continue
