@@ -73,8 +73,8 @@ def capture_as(
         return capture(module, args, kwargs, name=name, run=run, whole_graph=whole_graph)
     target: torch.dtype = getattr(torch, dtype)
     variant = copy.deepcopy(module).to(target)
-    cast_args = [_cast(value, target) for value in args]
-    cast_kwargs = {key: _cast(value, target) for key, value in kwargs.items()}
+    cast_args = [cast_floats(value, target) for value in args]
+    cast_kwargs = {key: cast_floats(value, target) for key, value in kwargs.items()}
     traced = capture(variant, cast_args, cast_kwargs, name=name, run=False, whole_graph=whole_graph)
     if not run:
         return traced
@@ -87,13 +87,14 @@ def capture_as(
     )
 
 
-def _cast(value: Any, dtype: torch.dtype) -> Any:
+def cast_floats(value: Any, dtype: torch.dtype) -> Any:
+    """The value with its float32 tensors in another type, inside mappings, lists and tuples too."""
     if isinstance(value, torch.Tensor) and value.dtype == torch.float32:
         return value.to(dtype)
     if isinstance(value, Mapping):
-        return {key: _cast(item, dtype) for key, item in value.items()}
+        return {key: cast_floats(item, dtype) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_cast(item, dtype) for item in value)
+        return type(value)(cast_floats(item, dtype) for item in value)
     return value
 
 

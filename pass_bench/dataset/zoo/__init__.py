@@ -1,0 +1,1 @@
+"""Architectures that can be had as code: what there is, and how to build each with random weights."""

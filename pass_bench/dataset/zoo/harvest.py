@@ -1,0 +1,224 @@
+"""Extract many entries: a child process each, limited in time and memory, resumable from any kill."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import re
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pass_bench.dataset.listing import Listing
+from pass_bench.dataset.store import Delta, ModelRecord, Traced, delta_of, read_record, write_record
+from pass_bench.dataset.zoo.entry import Built, Entry
+from pass_bench.errors import BadInput
+
+_OTHER_BATCH = 3
+_LONGER = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one entry may use: seconds of wall time and of one core, and GiB of address space."""
+
+    seconds: int = 400
+    cpu_seconds: int = 45
+    memory_gib: int = 12
+
+
+def catalog(libraries: Iterable[str]) -> tuple[Entry, ...]:
+    """The entries of these libraries, sorted by rank, the libraries taking turns."""
+    from pass_bench.dataset.zoo import others, transformers_zoo
+
+    entries: list[tuple[int, int, str, Entry]] = []
+    for library in libraries:
+        source = transformers_zoo.catalog if library == "transformers" else others.CATALOGS[library][0]
+        position: dict[int, int] = {}
+        for entry in source():
+            position[entry.rank] = position.get(entry.rank, -1) + 1
+            entries.append((entry.rank, position[entry.rank], library, entry))
+    return tuple(entry for *_, entry in sorted(entries, key=lambda item: item[:3]))
+
+
+def record_path(root: Path, entry: Entry) -> Path:
+    """Where the record of an entry lies."""
+    return root / "models" / entry.library / f"{entry.name}.json.zst"
+
+
+def harvest(
+    entries: Iterable[Entry],
+    root: Path,
+    *,
+    jobs: int = 1,
+    limits: Limits | None = None,
+    report: Callable[[str], None] = print,
+) -> int:
+    """Extract the entries that have no record below `root` yet; returns how many records were written.
+
+    Every entry is a forked child that writes its own record in one step, so a kill at any time loses only
+    what was running. A child that dies or runs too long leaves a record that says so.
+    """
+    limits = limits or Limits()
+    warm_up()
+    waiting = [entry for entry in entries if not record_path(root, entry).exists()]
+    report(f"{len(waiting)} entries to extract")
+    running: dict[int, tuple[Entry, float]] = {}
+    done = 0
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                entry = waiting.pop(0)
+                running[_start(entry, root, limits)] = (entry, time.monotonic())
+            pid, status = os.waitpid(-1, 0)
+            if pid not in running:
+                continue
+            entry, started = running.pop(pid)
+            path = record_path(root, entry)
+            if not path.exists():
+                reason = (
+                    "timeout"
+                    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+                    else "killed"
+                )
+                write_record(_failed(entry, f"{reason}: status {status}", time.monotonic() - started), path)
+            record = read_record(path)
+            done += 1
+            nodes = sum(len(graph.listing.statements) for graph in record.graphs)
+            report(
+                f"{done}/{done + len(waiting) + len(running)} {entry.key} {record.seconds:.1f}s "
+                f"{record.failure or f'{len(record.graphs)} graphs {nodes} statements'}"
+            )
+    finally:
+        for pid in running:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    return done
+
+
+def warm_up() -> None:
+    """Import what every child needs, once: children are forks."""
+    import torch
+
+    from pass_bench.dataset.record import record
+
+    torch.set_num_threads(1)
+    record(torch.nn.Linear(4, 4), {"input": torch.ones(2, 4)}, name="toy")
+    gc.collect()
+    gc.freeze()
+
+
+def _failed(entry: Entry, reason: str, seconds: float) -> ModelRecord:
+    return ModelRecord(
+        entry.library, entry.name, entry.class_name, entry.tag, failure=reason, seconds=round(seconds, 1)
+    )
+
+
+def _start(entry: Entry, root: Path, limits: Limits) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(limits.seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_seconds, limits.cpu_seconds))
+        memory = limits.memory_gib << 30
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        _silence()
+        started = time.monotonic()
+        try:
+            record = extract_entry(entry, full=entry.rank in (0, 2))
+        except Exception as error:
+            first = next(iter(str(error).strip().splitlines()), "")
+            record = _failed(entry, f"{type(error).__name__}: {first[:200]}", 0.0)
+        record = replace(record, seconds=round(time.monotonic() - started, 1))
+        write_record(record, record_path(root, entry))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _silence() -> None:
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+
+
+def build(entry: Entry) -> Built:
+    """Build an entry's module."""
+    from pass_bench.dataset.zoo import others, transformers_zoo
+
+    if entry.library == "transformers":
+        return transformers_zoo.build(entry)
+    return others.CATALOGS[entry.library][1](entry)
+
+
+def extract_entry(entry: Entry, full: bool) -> ModelRecord:
+    """Record one entry; with `full`, also in half precision, at another batch size and sequence length."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    from pass_bench.dataset.extract import cast_floats
+    from pass_bench.dataset.record import record
+    from pass_bench.dataset.weights import fill_weights
+
+    torch.manual_seed(0)
+    built = build(entry)
+    module = built.module
+    on_meta = any(parameter.is_meta for parameter in module.parameters())
+    if not on_meta:
+        fill_weights(module)
+    batch, sequence = built.batch, built.sequence
+    base = record(module, built.inputs(batch, sequence), name=entry.name, check=not on_meta)
+    if not base.listing.statements:
+        raise BadInput("no torch calls", path=entry.name)
+
+    def changed(batch: int, sequence: int, half: bool = False) -> Delta | None:
+        """The change of another recording, on the meta device if the module allows that."""
+        inputs = built.inputs(batch, sequence)
+        for device in ("meta",) if half else ("meta", "cpu"):
+            variant = copy.deepcopy(module).to(device) if device == "meta" else module
+            moved = pytree.tree_map(lambda v, d=device: v.to(d) if isinstance(v, torch.Tensor) else v, inputs)
+            if half:
+                variant, moved = variant.half(), cast_floats(moved, torch.float16)
+            try:
+                other = record(variant, moved, name=entry.name, with_metas=False, check=False).listing
+            except Exception:
+                continue
+            return delta_of(base.listing, on_cpu(other))
+        return None
+
+    by_batch = changed(_OTHER_BATCH, sequence) if full else None
+    by_sequence = changed(batch, sequence + _LONGER) if full and built.has_sequence else None
+    graph = Traced(
+        on_cpu(base.listing),
+        (batch, sequence),
+        changed(batch, sequence, half=True) if full else None,
+        None if by_batch is None else (_OTHER_BATCH, by_batch),
+        None if by_sequence is None else (sequence + _LONGER, by_sequence),
+    )
+    return ModelRecord(
+        entry.library,
+        entry.name,
+        entry.class_name,
+        entry.tag,
+        (graph,),
+        parameters=sum(parameter.numel() for parameter in module.parameters()),
+        measured=not on_meta,
+    )
+
+
+def on_cpu(listing: Listing) -> Listing:
+    """The listing with device literals of the meta device moved to the CPU."""
+    statements = tuple(
+        replace(s, text=_META.sub("cpu", s.text)) if "meta" in s.text else s for s in listing.statements
+    )
+    return replace(listing, statements=statements)
+
+
+_META = re.compile(r"(?<=['\"])meta(?=['\"])")
