@@ -127,9 +127,9 @@ MODELS = {
         Model("bert-base-uncased", _bert, _masked_text, 32, "nlp"),
         Model("gpt2", _gpt2, functools.partial(_text, use_cache=False), 16, "nlp"),
         Model("Llama-3.2-1B", _llama, functools.partial(_text, use_cache=False), 16, "nlp"),
-        Model("resnet-50", _resnet, _image, 16, "computer_vision"),
-        Model("regnet-y-040", _regnet, _image, 16, "computer_vision"),
-        Model("swin-tiny-patch4-window7-224", _swin, _image, 16, "computer_vision"),
+        Model("resnet-50", _resnet, _image, 4, "computer_vision"),
+        Model("regnet-y-040", _regnet, _image, 8, "computer_vision"),
+        Model("swin-tiny-patch4-window7-224", _swin, _image, 8, "computer_vision"),
     )
 }
 

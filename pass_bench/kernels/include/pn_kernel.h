@@ -104,16 +104,20 @@ inline u16vec narrow(vec v, half) {
 #endif
 }
 inline vec widen(u16vec h, bf16) { return reinterpret_cast<vec>(__builtin_convertvector(h, uvec) << 16); }
-inline u16vec narrow(vec v, bf16) {
+inline vec round_bf16(vec v) {
   const uvec u = reinterpret_cast<uvec>(v);
-  const uvec rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-  return __builtin_convertvector(v == v ? rounded : uvec{} + 0x7fc0, u16vec);
+  const uvec rounded = (u + 0x7fff + ((u >> 16) & 1)) & 0xffff0000u;
+  return reinterpret_cast<vec>(v == v ? rounded : uvec{} + 0x7fc00000u);
+}
+inline u16vec narrow(vec v, bf16) {
+  return __builtin_convertvector(reinterpret_cast<uvec>(round_bf16(v)) >> 16, u16vec);
 }
 
 // W consecutive elements, or the first n of them with zeros behind.
 template <typename T> inline vec load(const T* p) { u16vec h; std::memcpy(&h, p, 32); return widen(h, T()); }
 template <> inline vec load<float>(const float* p) { vec v; std::memcpy(&v, p, 64); return v; }
 template <typename T> inline vec load(const T* p, int n) {
+  if (n == W) return load(p);
   T part[W] = {};
   std::memcpy(part, p, static_cast<std::size_t>(n) * sizeof(T));
   return load(part);
@@ -121,12 +125,28 @@ template <typename T> inline vec load(const T* p, int n) {
 template <typename T> inline void store(T* p, vec v) { const u16vec h = narrow(v, T()); std::memcpy(p, &h, 32); }
 template <> inline void store<float>(float* p, vec v) { std::memcpy(p, &v, 64); }
 template <typename T> inline void store(T* p, vec v, int n) {
+  if (n == W) return store(p, v);
   T part[W];
   store(part, v);
   std::memcpy(p, part, static_cast<std::size_t>(n) * sizeof(T));
 }
 template <typename T> inline vec round(vec v) { return widen(narrow(v, T()), T()); }
 template <> inline vec round<float>(vec v) { return v; }
+template <> inline vec round<bf16>(vec v) { return round_bf16(v); }
+
+// v with zeros behind its first n elements.
+inline vec head(vec v, int n) {
+  if (n == W) return v;
+  for (int i = n; i < W; ++i) v[i] = 0.0f;
+  return v;
+}
+
+// Calls f(i, count) for every W elements of [0, n) and for the rest: count is W but for the last call.
+template <typename F> inline __attribute__((always_inline)) void each(i64 n, const F& f) {
+  i64 i = 0;
+  for (; i + W <= n; i += W) f(i, W);
+  if (i < n) f(i, static_cast<int>(n - i));
+}
 
 inline float sum(vec v) {
   for (int step = W / 2; step > 0; step /= 2)
@@ -150,24 +170,75 @@ inline vec fma(vec a, vec b, vec c) {
 #endif
 }
 
-// e^x: 2^k times a polynomial on [-ln2/2, ln2/2]; relative error below 2e-7, 0 and infinity beyond float's range.
+inline vec rint(vec x) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<vec>(_mm512_roundscale_ps(reinterpret_cast<__m512>(x), _MM_FROUND_TO_NEAREST_INT));
+#else
+  for (int i = 0; i < W; ++i) x[i] = std::nearbyint(x[i]);
+  return x;
+#endif
+}
+
+// The sum of f over [0, n), f(i, count) giving elements i to i + count, in the order in which torch's CPU kernel
+// sums a contiguous last dimension: 4 accumulators of 8 lanes, cascaded over 4 levels. Bit-equal to x.sum(-1) from 8 elements on.
+template <typename F> inline float eager_sum(i64 n, const F& f) {
+  constexpr int LEVELS = 4, ROW = 32;
+  const i64 rows = n / ROW;
+  int log = 0;
+  while ((i64{1} << log) < rows) ++log;
+  const int power = log / LEVELS > 4 ? log / LEVELS : 4;
+  const i64 step = i64{1} << power;
+  vec acc[LEVELS][2] = {};
+  i64 i = 0;
+  const auto add_row = [&] {
+    acc[0][0] += f(i * ROW, W);
+    acc[0][1] += f(i * ROW + W, W);
+    ++i;
+  };
+  while (i + step <= rows) {
+    for (i64 k = 0; k < step; ++k) add_row();
+    for (int level = 1; level < LEVELS; ++level) {
+      for (int k = 0; k < 2; ++k) {
+        acc[level][k] += acc[level - 1][k];
+        acc[level - 1][k] = vec{};
+      }
+      if (i & ((step - 1) << (level * power))) break;
+    }
+  }
+  while (i < rows) add_row();
+  for (int level = 1; level < LEVELS; ++level)
+    for (int k = 0; k < 2; ++k) acc[0][k] += acc[level][k];
+  float lanes[ROW], rest[ROW] = {};
+  std::memcpy(lanes, acc[0], sizeof lanes);
+  const int left = static_cast<int>(n - rows * ROW);
+  for (int k = 0; k < left; k += W) store(rest + k, f(rows * ROW + k, left - k < W ? left - k : W));
+  for (int k = 0; k < left / 8 * 8; ++k) lanes[k % 8] += rest[k];
+  for (int k = 8; k < ROW; ++k) lanes[k % 8] += lanes[k];
+  float total = 0.0f;
+  for (int k = left / 8 * 8; k < left; ++k) total += rest[k];
+  for (int k = 0; k < 8; ++k) total += lanes[k];
+  return total;
+}
+
+// e^x within 1 ulp, with the reduction and polynomial of SLEEF's expf (Boost licence), which is what torch's CPU
+// kernels call: rounding the result to 16 bits then gives what eager gives.
 inline vec exp(vec x) {
-  const vec limited = min(max(x, splat(-104.0f)), splat(89.0f));
-  const vec magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-  const vec k = (limited * 1.44269504f + magic) - magic;
-  vec r = fma(k, splat(-0.693359375f), limited);
-  r = fma(k, splat(2.12194440e-4f), r);
-  vec p = splat(1.9875691500e-4f);
-  p = fma(p, r, splat(1.3981999507e-3f));
-  p = fma(p, r, splat(8.3334519073e-3f));
-  p = fma(p, r, splat(4.1665795894e-2f));
-  p = fma(p, r, splat(1.6666665459e-1f));
-  p = fma(p, r, splat(5.0000001201e-1f));
-  p = fma(p, r * r, r + 1.0f);
+  const vec k = rint(x * 1.442695040888963407359924681001892137426645954152985934135449406931f);
+  vec r = fma(k, splat(-0.693145751953125f), x);
+  r = fma(k, splat(-1.428606765330187045e-06f), r);
+  vec p = splat(0.000198527617612853646278381f);
+  p = fma(p, r, splat(0.00139304355252534151077271f));
+  p = fma(p, r, splat(0.00833336077630519866943359f));
+  p = fma(p, r, splat(0.0416664853692054748535156f));
+  p = fma(p, r, splat(0.166666671633720397949219f));
+  p = fma(p, r, splat(0.5f));
+  p = fma(r * r, p, r) + 1.0f;
   // 2^k in two factors, so that results near both ends of the range do not overflow on the way.
-  const ivec n = __builtin_convertvector(k, ivec), lower = n >> 1, upper = n - lower;
-  const vec scaled = p * reinterpret_cast<vec>((lower + 127) << 23) * reinterpret_cast<vec>((upper + 127) << 23);
-  return x == x ? scaled : x;
+  const ivec n = __builtin_convertvector(min(max(k, splat(-200.0f)), splat(200.0f)), ivec);
+  const ivec lower = n >> 1, upper = n - lower;
+  vec y = p * reinterpret_cast<vec>((lower + 127) << 23) * reinterpret_cast<vec>((upper + 127) << 23);
+  y = x < -104.0f ? vec{} : y;
+  return x > 100.0f ? splat(__builtin_inff()) : y;
 }
 inline vec sigmoid(vec x) { return 1.0f / (1.0f + exp(-x)); }
 
@@ -189,18 +260,45 @@ inline vec erf(vec x) {
   const vec y = c * p / q;
   return x == x ? y : x;
 }
+
+typedef double dvec __attribute__((vector_size(64)));
+typedef float half_vec __attribute__((vector_size(32)));
+typedef std::int64_t lvec __attribute__((vector_size(64)));
+
+inline dvec fma(dvec a, dvec b, dvec c) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<dvec>(_mm512_fmadd_pd(
+      reinterpret_cast<__m512d>(a), reinterpret_cast<__m512d>(b), reinterpret_cast<__m512d>(c)));
+#else
+  return a * b + c;
+#endif
+}
+
+// tanh in double to about 1e-10, so that the float result is correctly rounded but for one in hundreds.
+inline dvec tanh(dvec x) {
+  dvec a = x < 0.0 ? -x : x;
+  a = a > 20.0 ? 20.0 - dvec{} : a;
+  const dvec y = a * -2.0;
+  const dvec magic = 6755399441055744.0 - dvec{};  // 1.5 * 2^52: adding it rounds to an integer
+  const dvec k = fma(y, 1.4426950408889634 - dvec{}, magic) - magic;
+  const dvec r = fma(k, -0.6931471805599453 - dvec{}, y);
+  // e^r - 1 by its series to r^9: |r| <= ln2 / 2, so the next term is below 1e-11.
+  dvec p = 1.0 / 362880 - dvec{};
+  constexpr double terms[] = {1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0};
+  for (double term : terms) p = fma(p, r, term - dvec{});
+  p *= r;
+  const dvec scale = reinterpret_cast<dvec>((__builtin_convertvector(k, lvec) + 1023) << 52);
+  const dvec e1 = fma(p, scale, scale - 1.0);  // e^-2a - 1, without cancellation
+  const dvec t = -e1 / (e1 + 2.0);
+  return x < 0.0 ? -t : (x == x ? t : x);
+}
 inline vec tanh(vec x) {
-  const vec a = x < 0.0f ? -x : x;
-  const vec e = exp(a * -2.0f);
-  const vec y = (1.0f - e) / (1.0f + e);
-  // Below 0.3 the difference 1 - e loses digits; the odd series to x^11 does not.
-  const vec s = x * x;
-  vec p = splat(-1382.0f / 155925.0f);
-  p = fma(p, s, splat(62.0f / 2835.0f));
-  p = fma(p, s, splat(-17.0f / 315.0f));
-  p = fma(p, s, splat(2.0f / 15.0f));
-  p = fma(p, s, splat(-1.0f / 3.0f));
-  return a < 0.3f ? fma(x * s, p, x) : (x < 0.0f ? -y : y);
+  half_vec part[2];
+  std::memcpy(part, &x, 64);
+  for (half_vec& h : part) h = __builtin_convertvector(tanh(__builtin_convertvector(h, dvec)), half_vec);
+  vec y;
+  std::memcpy(&y, part, 64);
+  return y;
 }
 
 // ---- strided and several tensors -----------------------------------------------------------------------------

@@ -60,9 +60,10 @@ def layer_norm_shifted_windows(x, weight, bias):
         (batch * length // (WINDOW * WINDOW), WINDOW * WINDOW, channels), dtype=x.dtype, device=x.device
     )
     rows = batch * length
-    _kernel[(triton.cdiv(rows, 16),)](
+    tile = 16 if x.is_cuda else 4096  # the interpreter runs one program after the other: few, large ones
+    _kernel[(triton.cdiv(rows, tile),)](
         x, weight, bias, out, rows, EPS, SIDE=SIDE, WINDOW=WINDOW, SHIFT=SHIFT,
-        COLS=channels, ROWS=16, BLOCK=triton.next_power_of_2(channels), num_warps=4,
+        COLS=channels, ROWS=tile, BLOCK=triton.next_power_of_2(channels), num_warps=4,
     )  # fmt: skip
     return out
 

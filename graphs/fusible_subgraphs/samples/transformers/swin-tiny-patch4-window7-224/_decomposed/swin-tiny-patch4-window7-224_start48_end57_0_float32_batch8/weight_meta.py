@@ -1,11 +1,11 @@
 class Program_weight_tensor_meta_hidden_states_8:
     name = "in_0"
     original_name = "hidden_states_8"
-    shape = [16, 3136, 96]
+    shape = [8, 3136, 96]
     dtype = "torch.float32"
     device = "cpu"
-    mean = 0.013
-    std = 1.263
+    mean = -0.138
+    std = 1.233
 
 
 class Program_weight_tensor_meta_L_self_modules_encoder_modules_layers_modules_0_modules_blocks_modules_1_modules_layernorm_before_parameters_weight_:

@@ -1,11 +1,11 @@
 class Program_weight_tensor_meta_hidden_states_19:
     name = "in_0"
     original_name = "hidden_states_19"
-    shape = [16, 3136, 96]
+    shape = [8, 3136, 96]
     dtype = "torch.float32"
     device = "cpu"
-    mean = 0.100
-    std = 1.533
+    mean = -0.047
+    std = 1.582
 
 
 class Program_weight_tensor_meta_L_self_modules_encoder_modules_layers_modules_0_modules_downsample_modules_norm_parameters_weight_:

@@ -1,11 +1,11 @@
 class Program_weight_tensor_meta_hidden_states:
     name = "in_0"
     original_name = "hidden_states"
-    shape = [16, 64, 112, 112]
+    shape = [4, 64, 112, 112]
     dtype = "torch.float32"
     device = "cpu"
-    mean = 0.000
-    std = 0.947
+    mean = -0.003
+    std = 0.988
 
 
 class Program_weight_tensor_meta_L_self_modules_embedder_modules_embedder_modules_normalization_buffers_running_mean_:
