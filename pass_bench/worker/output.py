@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import fcntl
+import os
 from pathlib import Path
 from types import TracebackType
 
 from pass_bench.data import Sample
-from pass_bench.errors import BadInput
+from pass_bench.errors import BadInput, HarnessFailure
 from pass_bench.results.keys import environment_id, graph_id, pass_set_id, result_key, settings_id
 from pass_bench.results.log_writer import log_lines
 from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult
@@ -57,6 +59,12 @@ class OutputFolder:
     def __enter__(self) -> OutputFolder:
         self.check(self.folder, self._replace)
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise HarnessFailure(f"{self.folder}: another run is writing to this folder") from None
         for name in (SCORE, RESULTS, LOG):
             (self.folder / name).unlink(missing_ok=True)
         self._store = Store(self.folder / RESULTS)
@@ -69,6 +77,7 @@ class OutputFolder:
     ) -> None:
         self._log.close()
         self._store.close()
+        os.close(self._lock)
 
     def add(self, result: GraphResult) -> None:
         """Keep one result, at once."""
