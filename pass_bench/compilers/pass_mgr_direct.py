@@ -21,4 +21,5 @@ class PassMgrDirect:
         from pass_bench.runtime import build_direct
 
         rewritten = rewrite(capture(module, graph), rules, inputs)
-        return Compiled(build_direct(rewritten.module, inputs), rewritten.reports)
+        call = build_direct(rewritten.module, inputs)
+        return Compiled(call, rewritten.reports, note="; ".join(call.report().unplanned))

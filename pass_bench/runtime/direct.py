@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, Protocol, cast
 
 import torch
 from torch import fx
 
 from pass_bench.runtime.emit import GraphWriter, Source, compile_function, written_source
 from pass_bench.runtime.fresh import fresh_copies
+from pass_bench.runtime.sites import calls_native_kernels
 from pass_bench.runtime.specialise import Specialisation
 from pass_bench.runtime.validity import can_specialise
 
@@ -174,6 +175,10 @@ class Direct:
             written_source(self.entry.__code__),
         )
 
+    def may_write(self) -> frozenset[int]:
+        """Positions of the inputs in whose memory the latest specialisation may write."""
+        return self.variants[0].specialisation.may_write() if self.variants else frozenset()
+
     def warm(self, inputs: Sequence[Any]) -> None:
         """Specialise and plan for inputs like these, on copies, leaving the random state as it was."""
         devices = {x.device.index for x in inputs if isinstance(x, torch.Tensor) and x.is_cuda}
@@ -184,6 +189,20 @@ class Direct:
                     break
 
 
+class DirectCall(Protocol):
+    """What `build_direct` returns."""
+
+    def __call__(self, *inputs: Any) -> Any: ...
+
+    def report(self) -> DirectReport:
+        """What was specialised and planned up to now."""
+        ...
+
+    def may_write(self) -> frozenset[int]:
+        """Positions of the inputs in whose memory the graph may write, once it has run."""
+        ...
+
+
 def build_direct(
     gm: fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -191,7 +210,7 @@ def build_direct(
     plans: bool = True,
     warm: bool | None = None,
     regraph: Callable[[Sequence[Any]], fx.GraphModule] | None = None,
-) -> Callable[..., Any]:
+) -> DirectCall:
     """Return a function that computes `gm` with as little host work as can be.
 
     It takes the graph's inputs by position (tensors and ints) and returns what the graph returns. The first
@@ -199,13 +218,15 @@ def build_direct(
     the graph and notes what it does, the next ones record what its replacement functions do on the host; from
     then on straight code runs behind one check. With `plans` false replacement functions are called as
     written. `warm` does those first calls at once, on copies of `example_inputs` (default: if these are on a
-    GPU). `regraph` makes the graph for inputs of another kind; by default `gm` serves all. The function's
-    `report()` is a DirectReport.
+    GPU, or the graph calls C++ kernels). `regraph` makes the graph for inputs of another kind; by default
+    `gm` serves all. The function's `report()` is a DirectReport.
     """
     direct = Direct(gm, plans, regraph)
     if warm is None:
         warm = any(isinstance(value, torch.Tensor) and value.is_cuda for value in example_inputs)
+        warm = warm or (bool(example_inputs) and calls_native_kernels(gm))
     if warm:
         direct.warm(example_inputs)
     direct.entry.report = direct.report  # type: ignore[attr-defined]
-    return direct.entry
+    direct.entry.may_write = direct.may_write  # type: ignore[attr-defined]
+    return cast(DirectCall, direct.entry)

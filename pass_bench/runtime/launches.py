@@ -57,7 +57,16 @@ def _places() -> list[tuple[type, str, Callable[..., Any]]]:
         places.append((cpp.CppKernel, "__call__", _cpp))
     if (cuda := sys.modules.get("pass_bench.kernels.cuda")) is not None:
         places.append((cuda.CudaKernel, "launch", _cuda))
+    if (own := sys.modules.get("pass_bench.kernels.launch")) is not None:
+        places.append((own.Launcher, "launch", _low_overhead))
     return places
+
+
+def _low_overhead(
+    recorder: Recorder, original: Any, launcher: Any, grid: Any, *args: Any, **kwargs: Any
+) -> None:
+    """While recording, a kernel of `low_overhead` goes through Triton like any other."""
+    launcher.kernel[grid](*args, **kwargs)
 
 
 class InterpretedLaunch:

@@ -73,9 +73,8 @@ def is_triton_kernel(value: Any) -> bool:
 
 
 def _is_own_kernel(value: Any) -> bool:
-    return type(value).__module__.startswith("pass_bench.kernels.") or getattr(
-        value, "__module__", ""
-    ).startswith("pass_bench.kernels.")
+    homes = (type(value).__module__, getattr(value, "__module__", None))
+    return any(isinstance(home, str) and home.startswith("pass_bench.kernels.") for home in homes)
 
 
 class _Examiner:
@@ -88,6 +87,9 @@ class _Examiner:
         if is_constant(value) or id(value) in self._done:
             return
         self._done.add(id(value))
+        if type(value).__name__ == "Launcher" and _is_own_kernel(value):
+            self._kernel(value.kernel, name)
+            return
         if _is_own_kernel(value):
             return
         if isinstance(value, FunctionType):

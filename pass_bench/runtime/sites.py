@@ -7,10 +7,12 @@ from typing import Any
 
 from torch import fx
 
+from pass_bench.runtime.observe import is_replacement
 from pass_bench.runtime.plan import Plan, same
 from pass_bench.runtime.purity import HostCode, Impure, examine
 from pass_bench.runtime.record import record
 
+INTERPRETED = "InterpretedFunction"
 MOST_RECORDINGS = 4
 
 
@@ -31,6 +33,8 @@ class Site:
             self.host = examine(self.function)
         except Impure as why:
             self.why_unplanned = str(why)
+        except Exception as error:  # host code odd enough to break its examination is not planned
+            self.why_unplanned = f"it cannot be examined: {type(error).__name__}: {error}"
         if node.kwargs:
             self.why_unplanned = "it is called with keyword arguments"
 
@@ -59,3 +63,13 @@ class Site:
         if not self.open:
             self._settled()
         return result
+
+
+def calls_native_kernels(gm: fx.GraphModule) -> bool:
+    """Whether a graph has replacement functions, and none with an interpreted kernel, which takes long."""
+    functions = [node.target for node in gm.graph.nodes if is_replacement(node)]
+    try:
+        kernels = [kernel for function in functions for kernel in examine(function).kernels]
+    except Impure:
+        return False
+    return bool(functions) and not any(type(kernel).__name__ == INTERPRETED for kernel in kernels)

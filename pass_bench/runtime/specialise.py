@@ -65,6 +65,17 @@ class Specialisation:
                 site.give_up(self.observation.plain)
         return result
 
+    def may_write(self) -> frozenset[int]:
+        """Positions of the inputs in whose memory the graph may write."""
+        wanted: set[fx.Node] = set()
+        for node, fact in self.observation.facts.items():
+            if fact.mutates or is_replacement(node):
+                wanted |= set(node.all_input_nodes)
+        inputs = [node for node in self.gm.graph.nodes if node.op == "placeholder"]
+        if self.observation.plain:
+            return frozenset(range(len(inputs)))
+        return frozenset(_reaching(inputs, wanted, self.observation.facts))
+
     def _site_settled(self) -> None:
         if not any(site.open for site in self.sites):
             self._changed(self)

@@ -23,7 +23,7 @@ from pass_bench.runtime.fresh import fresh_copies
 
 
 def check_triple(seed: int, device: str) -> tuple[int, int, list[str]]:
-    """Run one graph's calls both ways; return how many replacement calls, how many planned, why the rest not."""
+    """Run one graph's calls both ways; return its replacement calls, those planned, why not the others."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
     gm, count = random_graph(rng)
