@@ -16,6 +16,8 @@ COMMANDS = {
     "show": "pass_bench.fx.commands:show_command",
     "doctor": "pass_bench.worker.doctor:doctor_command",
     "score": "pass_bench.score.commands:score_command",
+    "report": "pass_bench.report.commands:report_command",
+    "merge": "pass_bench.report.commands:merge_command",
 }
 
 
