@@ -177,7 +177,8 @@ def test_failures_lead_to_their_graphs(opened: Browser) -> None:
 def test_curves_tell_their_values(opened: Browser) -> None:
     opened.run(
         "const s = document.querySelector('#es svg'), r = s.getBoundingClientRect();"
-        "s.dispatchEvent(new PointerEvent('pointermove', {clientX: r.left + r.width / 2, clientY: r.top + 50}))"
+        "const at = {clientX: r.left + r.width / 2, clientY: r.top + 50};"
+        "s.dispatchEvent(new PointerEvent('pointermove', at))"
     )
     hover = opened.run("return document.querySelector('#es .hover').textContent")
     assert hover.startswith("t = -3") and "tuned · pass_mgr" in hover
