@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tiny_sample import make_sample
 
 # Triton reads this when it is imported, which any test may cause; with a GPU its kernels run for real.
 if not Path("/dev/nvidiactl").exists():
@@ -26,3 +27,6 @@ def shared_dir() -> Path:
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return REPOSITORY
+
+
+__all__ = ["make_sample", "repository", "shared_dir"]

@@ -239,7 +239,10 @@ def name_of(func: Any) -> str:
 
 def _called_by_triton() -> bool:
     """Whether Triton itself asked (for a dtype, an address): what it does with that is its own business."""
-    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("triton.")
+    frame = sys._getframe(2)
+    # The code that Triton generates to bind arguments has globals without a name; its caller has one.
+    named = frame if "__name__" in frame.f_globals else frame.f_back
+    return named is not None and str(named.f_globals.get("__name__", "")).startswith("triton.")
 
 
 def _is_plain_allocation(result: Any, kwargs: dict[str, Any]) -> bool:

@@ -1,1 +1,1 @@
-"""The tiny sample and `make_sample` live in test/tiny_sample.py; every test sees them through test/conftest.py."""
+"""`make_sample` lives in test/tiny_sample.py; every test sees it through test/conftest.py."""

@@ -1,0 +1,158 @@
+"""Whole runs: what is stored, what is skipped, what a kill leaves behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny_sample import MODEL, PASS
+
+from pass_bench.cli import passbench, run
+from pass_bench.results.store import read_store
+from pass_bench.results.verdict import Verdict
+
+QUICK = ["--devices", "cpu", "--trials", "3", "--warmup", "1"]
+OTHER = MODEL.replace("in_0 + in_1", "in_0 * in_1")
+
+
+def batch(*arguments: object) -> int:
+    return run(passbench, ["batch", *map(str, arguments), *QUICK])
+
+
+def verdicts(out: Path) -> dict[tuple[str, str, str], Verdict]:
+    stored = [entry.stored.result for entry in read_store(out / "results.jsonl").entries]
+    return {(Path(r.sample).name, r.graph, r.compiler): r.verdict for r in stored}
+
+
+@pytest.mark.timeout(300)
+def test_a_submission_is_scored_beside_a_baseline_and_a_rerun_measures_nothing(
+    make_sample: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_sample(graphs={"one": MODEL, "two": OTHER}, name="set/a")
+    make_sample(name="set/b")
+    submission = tmp_path / "submission"
+    for name, passes in {"a": {"AddRelu": PASS}, "b": {"Broken": "def pattern(x): return x\n"}}.items():
+        made = make_sample(passes=passes, name=f"spare-{name}")
+        (submission / name).parent.mkdir(exist_ok=True)
+        (made / "pass_dir").rename(submission / name)
+    out = tmp_path / "out"
+    command = (tmp_path / "set", "--passes", submission, "--baseline", "nope", "--out", out)
+    assert batch(*command) == 0
+    assert "6 measured, 0 were there, 0 left" in capsys.readouterr().out
+    assert verdicts(out) == {
+        ("a", "graphs/one", "pass_mgr_direct"): Verdict.CORRECT,
+        ("a", "graphs/two", "pass_mgr_direct"): Verdict.PASS_MISS,
+        ("b", "graphs/tiny", "pass_mgr_direct"): Verdict.COMPILE_FAIL,
+        ("a", "graphs/one", "nope"): Verdict.CORRECT,
+        ("a", "graphs/two", "nope"): Verdict.CORRECT,
+        ("b", "graphs/tiny", "nope"): Verdict.CORRECT,
+    }
+    before = (out / "results.jsonl").read_bytes()
+    assert batch(*command) == 0
+    assert "0 measured, 6 were there, 0 left" in capsys.readouterr().out
+    assert (out / "results.jsonl").read_bytes() == before
+    assert batch(*command, "--retry", "failed") == 0
+    assert "2 measured, 4 were there" in capsys.readouterr().out
+
+
+@pytest.mark.timeout(120)
+def test_samples_without_passes_count_as_misses(
+    make_sample: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_sample(name="a")
+    (tmp_path / "nothing").mkdir()
+    assert batch(tmp_path / "a", "--passes", tmp_path / "nothing", "--out", tmp_path / "out") == 0
+    assert "1 of 1 samples have no passes" in capsys.readouterr().err
+    assert set(verdicts(tmp_path / "out").values()) == {Verdict.PASS_MISS}
+
+
+def start(tmp_path: Path, out: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "pass_bench", "batch", str(tmp_path / "set"), "--out", str(out), *QUICK]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def many(make_sample: Callable[..., Path], samples: int) -> None:
+    for number in range(samples):
+        make_sample(graphs={"one": MODEL, "two": OTHER}, name=f"set/{number:02}")
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.mark.serial
+@pytest.mark.timeout(300)
+def test_an_interrupt_finishes_the_running_graph_and_a_rerun_goes_on(
+    make_sample: Callable[..., Path], tmp_path: Path
+) -> None:
+    many(make_sample, 4)
+    out = tmp_path / "out"
+    process = start(tmp_path, out)
+    store = out / "results.jsonl"
+    wait_for(lambda: store.exists() and store.stat().st_size > 3000)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 3, stderr
+    assert b"run the same command again" in stderr
+    done = len(verdicts(out))
+    assert 1 <= done < 8
+    again = start(tmp_path, out)
+    stdout, stderr = again.communicate(timeout=240)
+    assert again.returncode == 0, stderr
+    assert f"{8 - done} measured, {done} were there".encode() in stdout
+    assert len(verdicts(out)) == 8
+
+
+def processes_below(session: int) -> list[int]:
+    """Return the processes that still carry the session or descend from a zygote of it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                    found.append(int(entry.name))
+            except (OSError, ValueError, IndexError):
+                continue
+    return found
+
+
+@pytest.mark.serial
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.full)])
+def test_kill_at_random_moments_then_a_rerun_loses_and_doubles_nothing(
+    make_sample: Callable[..., Path], tmp_path: Path, kills: int
+) -> None:
+    samples = 3 if kills < 5 else 25
+    many(make_sample, samples)
+    out = tmp_path / "out"
+    moments = random.Random(kills)
+    for _ in range(kills):
+        process = start(tmp_path, out)
+        try:
+            process.wait(timeout=moments.uniform(0.5, 9.0))
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    process = start(tmp_path, out)
+    _, stderr = process.communicate(timeout=900)
+    assert process.returncode == 0, stderr
+    entries = read_store(out / "results.jsonl").entries
+    lines = [line for line in (out / "results.jsonl").read_bytes().splitlines() if b'"result"' in line[:40]]
+    assert len({entry.key for entry in entries}) == 2 * samples
+    assert len(lines) <= 2 * samples, "a graph was measured twice"
+    undisturbed = {
+        (f"{number:02}", f"graphs/{graph}", "pass_mgr_direct"): verdict
+        for number in range(samples)
+        for graph, verdict in (("one", Verdict.CORRECT), ("two", Verdict.PASS_MISS))
+    }
+    assert verdicts(out) == undisturbed
