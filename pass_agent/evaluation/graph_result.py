@@ -110,14 +110,14 @@ class GraphOutcome(Loose):
 
 
 def read_results(text: str) -> tuple[GraphOutcome, ...]:
-    """Read a results.jsonl; a record nested under `record` or `result` is accepted, a torn line dropped."""
+    """Read a results.jsonl; records nested in a store's lines too; a torn line is dropped."""
     found: dict[tuple[int, str], GraphOutcome] = {}
     for line in text.splitlines():
         try:
             value: Any = json.loads(line)
         except ValueError:
             continue
-        for wrapper in ("record", "result"):
+        for wrapper in ("data", "record", "result"):
             if isinstance(value, dict) and isinstance(value.get(wrapper), dict):
                 value = value[wrapper]
         try:

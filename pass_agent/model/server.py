@@ -7,6 +7,7 @@ message), so a server needs no memory of conversations and survives resumed ones
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections import Counter
@@ -35,6 +36,11 @@ class ScriptServer(ThreadingHTTPServer):
         self.bodies: list[dict[str, Any]] = []
         self.keep_bodies = False
         self.closing = threading.Event()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away is no event; anything else is shown."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:

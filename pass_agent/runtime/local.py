@@ -90,6 +90,7 @@ class LocalBox:
             TRITON_CACHE_DIR=f"{tmp}/triton",
             TORCHINDUCTOR_CACHE_DIR=f"{tmp}/inductor",
             PYTHONDONTWRITEBYTECODE="1",
+            PASSNET_PYTHON=kept.get("PASSNET_PYTHON", sys.executable),
         )
         return {**kept, **env}
 
