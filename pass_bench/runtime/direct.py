@@ -155,7 +155,11 @@ class Direct:
         """Replace the code of a variant, whose replacement functions are settled now."""
         for position, variant in enumerate(self.variants):
             if variant.specialisation is specialisation:
-                self.variants[position] = self._written(specialisation)
+                try:
+                    self.variants[position] = self._written(specialisation)
+                except Exception as error:  # a defect of ours must not fail a call that has its result
+                    specialisation.give_up(f"its plan cannot be written: {type(error).__name__}: {error}")
+                    self.variants[position] = self._written(specialisation)
                 if self.fast is variant:
                     self._promote(self.variants[position])
 

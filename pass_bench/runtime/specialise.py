@@ -61,8 +61,7 @@ class Specialisation:
             if self._plans and is_replacement(node)
         ]
         if self.observation.plain:
-            for site in self.sites:
-                site.give_up(self.observation.plain)
+            self.give_up(self.observation.plain)
         return result
 
     def may_write(self) -> frozenset[int]:
@@ -75,6 +74,11 @@ class Specialisation:
         if self.observation.plain:
             return frozenset(range(len(inputs)))
         return frozenset(_reaching(inputs, wanted, self.observation.facts))
+
+    def give_up(self, why: str) -> None:
+        """Have every replacement function run as written."""
+        for site in self.sites:
+            site.give_up(why)
 
     def _site_settled(self) -> None:
         if not any(site.open for site in self.sites):
@@ -206,13 +210,11 @@ def _write_planned(writer: GraphWriter, node: fx.Node, site: Site, shared: dict[
 
 
 def _only_indexed(node: fx.Node, length: int) -> bool:
-    return all(
-        user.target is operator.getitem
-        and type(user.args[1]) is int
-        and 0 <= user.args[1] < length
-        and len([u for u in node.users if u.args[1] == user.args[1]]) == 1
-        for user in node.users
-    )
+    """Whether a result is used by taking elements of it, each by one node, and in no other way."""
+    indices = [user.args[1] if user.target is operator.getitem else None for user in node.users]
+    if not all(type(index) is int and 0 <= index < length for index in indices):
+        return False
+    return len(set(indices)) == len(indices)
 
 
 def _leaves(value: Any) -> list[Any]:

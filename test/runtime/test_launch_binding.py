@@ -25,6 +25,7 @@ class Machine:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.stream = 11
+        self.nested = False
 
     def native(self, *args: Any) -> None:
         self.calls.append(args)
@@ -50,6 +51,7 @@ def nested_layout(self: Any, x: int, y: int, z: int, stream: int, function: int,
 @pytest.fixture(params=[flat_layout, nested_layout])
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     made = Machine()
+    made.nested = request.param is nested_layout
     monkeypatch.setattr(driver.CudaLauncher, "__call__", request.param)
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: made.stream, raising=False)
@@ -59,7 +61,8 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def new_launcher(machine: Machine, scratch: int = 0) -> Any:
     launcher = object.__new__(driver.CudaLauncher)
     launcher.launch = machine.native
-    launcher.arg_annotations = [object(), object()]
+    if machine.nested:
+        launcher.arg_annotations = [object(), object()]
     launcher.global_scratch_size = scratch
     launcher.profile_scratch_size = 0
     return launcher
@@ -173,3 +176,91 @@ def test_descriptors_are_made_anew_for_each_call(machine: Machine) -> None:
     made, three = kernel_arguments(machine.calls[0], 2)
     assert made.base is y
     assert (list(made.shape), list(made.block_shape), three) == ([8, 32], [4, 16], 3)
+
+
+class FakeKernel:
+    """Takes the place of a compiled Triton kernel: launches through a CudaLauncher, counts how often."""
+
+    def __init__(self, launcher: Any, machine: Machine) -> None:
+        self.fn = _signature_only
+        self.pre_run_hooks: list[Any] = []
+        self.launcher, self.machine = launcher, machine
+        self.launches = 0
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        def run(x: Any, y: Any, n: int, s: float = 1.0, BLOCK: int = 64) -> None:
+            self.launches += 1
+            named = {"x": x, "y": y, "n": n, "s": s, "BLOCK": BLOCK}
+            size = (grid(named) if callable(grid) else grid)[0]
+            launch(self.launcher, self.machine, size, x, y, n, s, BLOCK)
+
+        return run
+
+
+FakeKernel.__name__ = "JITFunction"
+
+
+def _signature_only(x: Any, y: Any, n: int, s: float = 1.0, BLOCK: int = 64) -> None:
+    """The kernel's parameters."""
+
+
+def test_low_overhead_launches_without_triton_after_the_first(machine: Machine) -> None:
+    from pass_bench.kernels.launch import low_overhead
+
+    kernel = FakeKernel(new_launcher(machine), machine)
+    fast = low_overhead(kernel)
+    x, y, z = torch.zeros(8), torch.zeros(8), torch.zeros(8)
+    for tensors in ((x, y), (z, z), (y, x)):
+        machine.calls.clear()
+        machine.stream += 1
+        fast[lambda meta: (meta["n"] // 2, 3)](*tensors, 8, BLOCK=32)
+        (call,) = machine.calls
+        own = kernel_arguments(call, 5)
+        assert call[:1] + call[3:5] == (4, machine.stream, FUNCTION)
+        assert own[2:] == (8, 1.0, 32)
+        addresses = [t.data_ptr() if isinstance(t, torch.Tensor) else t for t in own[:2]]
+        assert addresses == [t.data_ptr() for t in tensors]
+    assert kernel.launches == 1
+    fast[(1,)](x, y, 8, 2.0, BLOCK=32)  # another scalar
+    fast[(1,)](x[1:], y, 8, 2.0, BLOCK=32)  # another alignment
+    fast[(1,)](x.half(), y, 8, 2.0, BLOCK=32)  # another dtype
+    assert kernel.launches == 4
+    fast[(1,)](y=y, x=x, n=8, s=-0.0)
+    fast[(1,)](y=y, x=z, n=8, s=-0.0)
+    assert kernel.launches == 5
+    fast[(1,)](y=y, x=x, n=8, s=0.0)
+    assert kernel.launches == 6
+    assert len(fast.forms) == 6
+
+
+def test_low_overhead_keeps_a_bounded_number_of_forms(machine: Machine) -> None:
+    from pass_bench.kernels import launch as launching
+
+    kernel = FakeKernel(new_launcher(machine), machine)
+    fast = launching.low_overhead(kernel)
+    x = torch.zeros(8)
+    for n in range(100):
+        fast[(1,)](x, x, n)
+    assert len(fast.forms) == launching.MOST_FORMS
+    assert kernel.launches == 100
+
+
+def test_low_overhead_leaves_to_triton_what_it_does_not_understand(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pass_bench.kernels import launch as launching
+
+    kernel = FakeKernel(new_launcher(machine, scratch=64), machine)
+    fast = launching.low_overhead(kernel)
+    x = torch.zeros(8)
+    for _ in range(3):
+        fast[(1,)](x, x, 8)
+    assert kernel.launches == 3
+    plain = FakeKernel(new_launcher(machine), machine)
+    fast = launching.low_overhead(plain)
+    fast[(1,)](x, x, 8)
+    hook = SimpleNamespace(calls=[print])
+    monkeypatch.setattr(launching, "_hooks", lambda: (hook, hook))
+    fast[(1,)](x, x, 8)
+    fast[(1,)](x, [x], 8)
+    assert plain.launches == 3
