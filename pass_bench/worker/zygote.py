@@ -44,6 +44,9 @@ def prctl(option: int, value: int) -> None:
 
 def preload(groups: list[str]) -> int:
     """Import what children need; return the thread count that PyTorch would use by itself."""
+    if "TRITON_INTERPRET" not in os.environ:
+        # On a GPU the import of Inductor starts CUDA, which no child could use then: children import it.
+        groups = [group for group in groups if group != "inductor"]
     for group in groups:
         for name in PRELOAD[group]:
             try:
@@ -206,7 +209,7 @@ def main(arguments: list[str]) -> None:
     threads = preload(arguments[1].split(","))
     running = len(os.listdir("/proc/self/task"))  # noqa: PTH208
     if running != 1:
-        raise SystemExit(f"the zygote has {running} threads after its imports; children would hang")
+        raise SystemExit(f"the worker has {running} threads after its imports; children would hang")
     gc.collect()
     gc.freeze()
     channel.send(ZygoteReply(pid=os.getpid()))
