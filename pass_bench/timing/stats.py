@@ -8,7 +8,7 @@ import numpy as np
 
 from pass_bench.results.records import Comparison, TimingStats
 
-RESAMPLES = 2000
+RESAMPLES = 1000
 LEVEL = 0.95
 TARGET_WIDTH = 0.02
 

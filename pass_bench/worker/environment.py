@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import platform
 from pathlib import Path
 from typing import Literal
@@ -12,6 +11,7 @@ import torch
 
 from pass_bench.results.records import EnvironmentRecord
 from pass_bench.timing.calibrate import read_calibration
+from pass_bench.worker.cpuinfo import cpu_name
 from pass_bench.worker.messages import ProbeReply
 
 
@@ -50,19 +50,6 @@ def version_of(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def cpu_name() -> str:
-    """Return the processor's model name and the number of cores we may use."""
-    name = platform.processor() or platform.machine()
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
-    except OSError:
-        pass
-    return f"{name} ({len(os.sched_getaffinity(0))} cores)"
 
 
 def driver_version() -> str:

@@ -38,7 +38,8 @@ JSON
 cd "$SAMPLE_DIR"
 python3 -m pass_bench.torch.test_compiler --model-path-prefix "$SAMPLE_DIR" \\
   --allow-list "$SAMPLE_DIR/graph_list.txt" --compiler pass_mgr --device cuda \\
-  --warmup 1 --trials 3 --log-prompt graph-net-test-compiler-log --config "$CONFIG" > "$OUTPUT/validation.log" 2>&1
+  --warmup 1 --trials 3 --log-prompt graph-net-test-compiler-log --config "$CONFIG" \\
+  > "$OUTPUT/validation.log" 2>&1
 python3 -m pass_bench.aggregate_es_scores --benchmark-path "$OUTPUT/validation.log" --sample-id 1 \\
   --fpdb 0.1 --negative-speedup-penalty 0 --positive-tolerance-interpretation default \\
   --enable-aggregation-mode --output-json-file-path "$OUTPUT/aggregated_score.json"
