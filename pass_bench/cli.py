@@ -10,6 +10,7 @@ import click
 from pass_bench.errors import PassBenchError
 
 COMMANDS = {
+    "dataset": "pass_bench.dataset.commands:dataset_command",
     "eval": "pass_bench.worker.commands:eval_command",
     "batch": "pass_bench.batch.commands:batch_command",
     "calibrate": "pass_bench.timing.commands:calibrate_command",

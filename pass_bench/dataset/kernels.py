@@ -20,10 +20,9 @@ class _Scheduled(Exception):
 def scheduled_kernels(module: fx.GraphModule, inputs: Sequence[Any]) -> tuple[frozenset[str], ...]:
     """For each kernel Inductor schedules, the names of the nodes of `module` that it computes.
 
-    A node may be in several kernels (a mean that is reduced in one and used in the next), and views are in none.
-    The nodes are traced through their stack traces, which AOTAutograd copies to what it makes of them.
-    HarnessFailure if Inductor fails before it schedules.
-    """
+    A node may be in several kernels (a mean that is reduced in one and used in the next), and views are in
+    none. The nodes are traced through their stack traces, which AOTAutograd copies to what it makes of them.
+    HarnessFailure if Inductor fails before it schedules."""
     from torch._inductor import compile_fx, config, graph
 
     views = frozenset(node.name for node in module.graph.nodes if _is_view(node))
@@ -39,14 +38,14 @@ def scheduled_kernels(module: fx.GraphModule, inputs: Sequence[Any]) -> tuple[fr
     try:
         for node in traces:
             node.meta["stack_trace"] = f"{_TAG}{node.name}"
-        graph.GraphLowering._update_scheduler = stop_after_scheduling  # type: ignore[method-assign]
+        graph.GraphLowering._update_scheduler = stop_after_scheduling  # type: ignore
         with torch.no_grad(), config.patch(force_disable_caches=True, compile_threads=1):
             compile_fx.compile_fx(module, list(inputs))
     except Exception as error:
         if not found:
             raise HarnessFailure(f"Inductor does not schedule this graph: {_first_line(error)}") from error
     finally:
-        graph.GraphLowering._update_scheduler = update_scheduler  # type: ignore[method-assign]
+        graph.GraphLowering._update_scheduler = update_scheduler  # type: ignore
         for node, trace in traces.items():
             node.meta["stack_trace"] = trace
     return found[0] if found else ()
@@ -67,7 +66,8 @@ def first_statements(module: fx.GraphModule, count: int) -> fx.GraphModule:
 
 
 def _kernels_of(lowering: Any) -> tuple[frozenset[str], ...]:
-    """Nodes per kernel: those it makes a buffer for, and those that are computed on the way and nowhere before.
+    """Nodes per kernel: those it makes a buffer for, and those that are computed on the way and nowhere
+    before.
 
     An IR node also carries the origins of the views that it reads, i.e. of other kernels' nodes.
     """
@@ -84,6 +84,22 @@ def _kernels_of(lowering: Any) -> tuple[frozenset[str], ...]:
         kernels.append(frozenset(own | (names - made_somewhere - seen)))
         seen |= names
     return tuple(kernels)
+
+
+def mark_views(module: fx.GraphModule, inputs: Sequence[Any]) -> None:
+    """Run the graph on fake inputs and note at every node whether its result is a view of an input."""
+
+    class Marking(fx.Interpreter):
+        def run_node(self, n: fx.Node) -> Any:
+            result = super().run_node(n)
+            n.meta["example_value"] = result
+            return result
+
+    with torch.no_grad():
+        Marking(module).run(*inputs)
+    for node in module.graph.nodes:
+        if node.op not in ("placeholder", "output", "get_attr"):
+            node.meta["view"] = _is_view(node)
 
 
 def _is_view(node: fx.Node) -> bool:

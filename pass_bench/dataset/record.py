@@ -1,11 +1,11 @@
 """Record a module's forward while it runs in eager: the calls Dynamo would capture, at the cost of one run.
 
-A TorchFunctionMode sees every torch call with real tensors; each becomes a node of an FX graph. Sizes and scalars
-that the module reads are constants of the graph, as under static shapes. Several times cheaper than
-`torch.compile`, so that this is what walks a whole zoo; the recorded graph is run once more and must reproduce
-the module's outputs.
-"""
+A TorchFunctionMode sees every torch call with real tensors; each becomes a node of an FX graph. Sizes and
+scalars that the module reads are constants of the graph, as under static shapes. Several times cheaper than
+`torch.compile`, so that this is what walks a whole zoo; the recorded graph is run once more and must
+reproduce the module's outputs."""
 
+# ruff: noqa: SIM905
 from __future__ import annotations
 
 import operator
@@ -23,6 +23,7 @@ from pass_bench.dataset.listing import Kind, read_listing
 from pass_bench.dataset.measure import measure
 from pass_bench.errors import BadInput
 
+MOST_VALUES = 1500
 _ARITHMETIC = "add sub mul truediv floordiv mod pow matmul lshift rshift and or xor".split()
 _OPERATORS: dict[str, Callable[..., Any]] = {
     **{f"__{n}__": getattr(operator, n) for n in "eq ne lt le gt ge neg invert getitem".split()},
@@ -32,6 +33,18 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "__div__": operator.truediv,
     "__idiv__": operator.itruediv,
 }
+# `x + y` reaches a mode as the method `add`; nearly all models write the operator.
+_AS_METHODS: dict[str, Callable[..., Any]] = {
+    **{n: getattr(operator, n) for n in "add sub mul matmul neg eq ne lt le gt ge".split()},
+    "div": operator.truediv,
+    "remainder": operator.mod,
+    "add_": operator.iadd,
+    "sub_": operator.isub,
+    "mul_": operator.imul,
+    "div_": operator.itruediv,
+    "floor_divide_": operator.ifloordiv,
+}
+_AS_FUNCTIONS: dict[str, Callable[..., Any]] = {"pow": operator.pow, "pow_": operator.ipow}
 _REFLECTED = {
     f"__r{n}__": getattr(operator, n + "_" * (n in ("and", "or"))) for n in _ARITHMETIC if n != "xor"
 } | {"__rdiv__": operator.truediv, "__rxor__": operator.xor}
@@ -85,9 +98,9 @@ class _Recording(TorchFunctionMode):
         self.names: dict[int, str] = {}
         self._anchor: fx.Node | None = None
         self.inputs = pytree.tree_map(lambda v: v.clone() if isinstance(v, torch.Tensor) else v, dict(inputs))
-        for path, value in pytree.tree_flatten_with_path(self.inputs)[0]:
+        for keys, value in pytree.tree_flatten_with_path(self.inputs)[0]:
             if isinstance(value, torch.Tensor):
-                self._name(value, "L" + "".join(f"_{_clean(str(_key(part)))}" for part in path) + "_")
+                self._name(value, "L" + "".join(f"_{_clean(str(_key(part)))}" for part in keys) + "_")
         for kind, named in (("parameters", module.named_parameters()), ("buffers", module.named_buffers())):
             for path, value in named:
                 *owners, last = path.split(".")
@@ -133,7 +146,7 @@ class _Recording(TorchFunctionMode):
         return result
 
     def _target(self, func: Any, args: Any, kwargs: Any) -> tuple[str, Any, Any, Any] | None:
-        """How the call is written in a graph; None where it makes no tensor or is none of the graph's business."""
+        """How the call is written in a graph; None where it makes no tensor."""
         name = getattr(func, "__name__", "")
         if name == "__get__":
             attribute = getattr(func.__self__, "__name__", "")
@@ -142,8 +155,13 @@ class _Recording(TorchFunctionMode):
             return None
         if name in ("__set__", "__len__", "__bool__", "__repr__", "__format__", "__hash__", "__deepcopy__"):
             return None
-        if name in _OPERATORS:
-            return "call_function", _OPERATORS[name], args, kwargs
+        kwargs = {key: value for key, value in kwargs.items() if key != "_stacklevel"}
+        in_python = getattr(func, "__module__", "") == "torch._tensor"
+        spelled = _OPERATORS.get(name) or (_AS_FUNCTIONS if in_python else {}).get(name)
+        if spelled is None and type(func).__name__ == "method_descriptor" and not kwargs:
+            spelled = _AS_METHODS.get(name)
+        if spelled is not None:
+            return "call_function", spelled, args, kwargs
         if name in _REFLECTED:
             return "call_function", _REFLECTED[name], (args[1], args[0]), kwargs
         if name in (
@@ -155,7 +173,9 @@ class _Recording(TorchFunctionMode):
         ):
             return None
         method = getattr(torch.Tensor, name, None)
-        is_method = func is method or type(func).__name__ in ("method_descriptor", "wrapper_descriptor")
+        is_method = (
+            func is method or in_python or type(func).__name__ in ("method_descriptor", "wrapper_descriptor")
+        )
         if is_method and args and isinstance(args[0], torch.Tensor):
             if name.startswith("__"):
                 return None
@@ -163,6 +183,8 @@ class _Recording(TorchFunctionMode):
         return "call_function", func, args, kwargs
 
     def _node(self, kind: str, what: Any, args: Any, kwargs: Any) -> fx.Node:
+        if len(self.alive) > MOST_VALUES:
+            raise BadInput(f"more than {MOST_VALUES} values", path="record", expected="a smaller model")
         return self.graph.create_node(kind, what, tuple(args), dict(kwargs))
 
     def _argument(self, value: Any) -> Any:

@@ -17,7 +17,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """How a listing changes when it is captured in another way: statement texts, shapes and dtypes by index."""
+    """How a listing changes when captured in another way: statement texts, shapes and dtypes by index."""
 
     texts: Mapping[int, str] = field(default_factory=dict)
     shapes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -29,9 +29,8 @@ class Traced:
     """One captured graph.
 
     `float16` is the change to half precision. `batch` and `sequence` are each a size and the change that it
-    brings, against `sizes`. `kernels` holds, per kernel of a fusing compiler, the statements it computes; None
-    where that is not known.
-    """
+    brings, against `sizes`. `kernels` holds, per kernel of a fusing compiler, the statements it computes;
+    None where that is not known."""
 
     listing: Listing
     sizes: tuple[int, int] = (1, 64)
@@ -90,7 +89,7 @@ def delta_of(base: Listing, other: Listing) -> Delta | None:
 
 
 def write_record(record: ModelRecord, path: Path) -> None:
-    """Write a record in one step: whatever happens, the file is whole or absent. Compressed with zstandard."""
+    """Write a record in one step: whatever happens, the file is whole or absent."""
     import zstandard
 
     text = json.dumps({"format": FORMAT, **_record_json(record)}, separators=(",", ":"))

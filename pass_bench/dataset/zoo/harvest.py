@@ -9,7 +9,7 @@ import re
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,10 +24,10 @@ _LONGER = 32
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one entry may use: seconds of wall time and of one core, and GiB of address space."""
+    """What a child may use: seconds of wall time and of one core, and GiB of address space."""
 
-    seconds: int = 400
-    cpu_seconds: int = 45
+    seconds: int = 600
+    cpu_seconds: int = 60
     memory_gib: int = 12
 
 
@@ -50,6 +50,14 @@ def record_path(root: Path, entry: Entry) -> Path:
     return root / "models" / entry.library / f"{entry.name}.json.zst"
 
 
+def families(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """The entries by library and class, in order of their first: a class is imported once for all of them."""
+    found: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        found.setdefault((entry.library, entry.class_name), []).append(entry)
+    return list(found.values())
+
+
 def harvest(
     entries: Iterable[Entry],
     root: Path,
@@ -60,44 +68,45 @@ def harvest(
 ) -> int:
     """Extract the entries that have no record below `root` yet; returns how many records were written.
 
-    Every entry is a forked child that writes its own record in one step, so a kill at any time loses only
-    what was running. A child that dies or runs too long leaves a record that says so.
+    The entries of a class share a forked child, which writes every record in one step, so a kill at any time
+    loses only what was running. An entry that kills its child or runs too long leaves a record that says so,
+    and another child goes on with the rest of its class.
     """
     limits = limits or Limits()
     warm_up()
-    waiting = [entry for entry in entries if not record_path(root, entry).exists()]
-    report(f"{len(waiting)} entries to extract")
-    running: dict[int, tuple[Entry, float]] = {}
+    waiting = families(entry for entry in entries if not record_path(root, entry).exists())
+    report(f"{sum(map(len, waiting))} entries of {len(waiting)} classes to extract")
+    running: dict[int, tuple[list[Entry], float]] = {}
     done = 0
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
-                entry = waiting.pop(0)
-                running[_start(entry, root, limits)] = (entry, time.monotonic())
+                family = waiting.pop(0)
+                running[_start(family, root, limits)] = (family, time.monotonic())
             pid, status = os.waitpid(-1, 0)
             if pid not in running:
                 continue
-            entry, started = running.pop(pid)
-            path = record_path(root, entry)
-            if not path.exists():
-                reason = (
-                    "timeout"
-                    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
-                    else "killed"
-                )
-                write_record(_failed(entry, f"{reason}: status {status}", time.monotonic() - started), path)
-            record = read_record(path)
-            done += 1
-            nodes = sum(len(graph.listing.statements) for graph in record.graphs)
-            report(
-                f"{done}/{done + len(waiting) + len(running)} {entry.key} {record.seconds:.1f}s "
-                f"{record.failure or f'{len(record.graphs)} graphs {nodes} statements'}"
-            )
+            family, started = running.pop(pid)
+            left = [entry for entry in family if not record_path(root, entry).exists()]
+            if left:
+                reason = f"killed by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "died"
+                failed = _failed(left[0], reason, time.monotonic() - started)
+                write_record(failed, record_path(root, left[0]))
+                if left[1:]:
+                    waiting.insert(0, left[1:])
+            for entry in family[: len(family) - len(left) + bool(left)]:
+                done += 1
+                report(f"{done} {_line(read_record(record_path(root, entry)))}")
     finally:
         for pid in running:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
     return done
+
+
+def _line(record: ModelRecord) -> str:
+    statements = sum(len(graph.listing.statements) for graph in record.graphs)
+    return f"{record.key} {record.seconds:.1f}s {record.failure or f'{statements} statements'}"
 
 
 def warm_up() -> None:
@@ -118,26 +127,28 @@ def _failed(entry: Entry, reason: str, seconds: float) -> ModelRecord:
     )
 
 
-def _start(entry: Entry, root: Path, limits: Limits) -> int:
+def _start(family: Sequence[Entry], root: Path, limits: Limits) -> int:
     pid = os.fork()
     if pid:
         return pid
     code = 1
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(limits.seconds)
-        resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_seconds, limits.cpu_seconds))
         memory = limits.memory_gib << 30
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         _silence()
-        started = time.monotonic()
-        try:
-            record = extract_entry(entry, full=entry.rank in (0, 2))
-        except Exception as error:
-            first = next(iter(str(error).strip().splitlines()), "")
-            record = _failed(entry, f"{type(error).__name__}: {first[:200]}", 0.0)
-        record = replace(record, seconds=round(time.monotonic() - started, 1))
-        write_record(record, record_path(root, entry))
+        for entry in family:
+            signal.alarm(limits.seconds)
+            used = int(time.process_time()) + limits.cpu_seconds
+            resource.setrlimit(resource.RLIMIT_CPU, (used, resource.RLIM_INFINITY))
+            started = time.monotonic()
+            try:
+                record = extract_entry(entry, full=entry.rank in (0, 2))
+            except Exception as error:
+                first = next(iter(str(error).strip().splitlines()), "")
+                record = _failed(entry, f"{type(error).__name__}: {first[:200]}", 0.0)
+            record = replace(record, seconds=round(time.monotonic() - started, 1))
+            write_record(record, record_path(root, entry))
         code = 0
     finally:
         os._exit(code)
@@ -181,8 +192,8 @@ def extract_entry(entry: Entry, full: bool) -> ModelRecord:
     def changed(batch: int, sequence: int, half: bool = False) -> Delta | None:
         """The change of another recording, on the meta device if the module allows that."""
         inputs = built.inputs(batch, sequence)
-        for device in ("meta",) if half else ("meta", "cpu"):
-            variant = copy.deepcopy(module).to(device) if device == "meta" else module
+        for device in ("meta", "cpu"):
+            variant = copy.deepcopy(module).to(device) if half or device == "meta" else module
             moved = pytree.tree_map(lambda v, d=device: v.to(d) if isinstance(v, torch.Tensor) else v, inputs)
             if half:
                 variant, moved = variant.half(), cast_floats(moved, torch.float16)

@@ -1,5 +1,6 @@
 """Zoos that give a module by name: timm, torchvision, torchaudio, diffusers and others."""
 
+# ruff: noqa: SIM905
 from __future__ import annotations
 
 import itertools
@@ -110,7 +111,7 @@ def torchvision_build(entry: Entry) -> Built:
             lambda batch, _: {"image1": _floats(batch, 3, 128, 128), "image2": _floats(batch, 3, 128, 128)},
         )
     size_hint = 299 if "inception" in name else 224
-    return Built(module, _images("x" if "deeplab" not in name else "x", 3, size_hint, size_hint))
+    return Built(module, _images("x", 3, size_hint, size_hint))
 
 
 def smp_catalog() -> Iterator[Entry]:
@@ -250,9 +251,10 @@ def geometric_catalog() -> Iterator[Entry]:
 
 
 _CONVOLUTIONS = (
-    "ARMAConv CGConv ChebConv ClusterGCNConv FAConv FeaStConv FiLMConv GATv2Conv GCN2Conv GENConv GatedGraphConv "
-    "GeneralConv GraphConv LEConv LGConv MFConv ResGatedGraphConv SAGEConv SGConv SSGConv TAGConv TransformerConv "
-    "SuperGATConv HypergraphConv"
+    "ARMAConv CGConv ChebConv ClusterGCNConv FAConv FeaStConv FiLMConv GATv2Conv GCN2Conv GENConv "
+    "GatedGraphConv "
+    "GeneralConv GraphConv LEConv LGConv MFConv ResGatedGraphConv SAGEConv SGConv SSGConv TAGConv "
+    "TransformerConv SuperGATConv HypergraphConv"
 ).split()
 
 
@@ -303,7 +305,8 @@ def diffusers_catalog() -> Iterator[Entry]:
 
 _DIFFUSERS = (
     "AutoencoderKL UNet2DModel UNet2DConditionModel VQModel DiTTransformer2DModel PixArtTransformer2DModel "
-    "SD3Transformer2DModel UVit2DModel AutoencoderTiny Transformer2DModel PriorTransformer AsymmetricAutoencoderKL"
+    "SD3Transformer2DModel UVit2DModel AutoencoderTiny Transformer2DModel PriorTransformer "
+    "AsymmetricAutoencoderKL"
 ).split()
 
 

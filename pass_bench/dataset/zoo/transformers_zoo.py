@@ -1,5 +1,6 @@
 """All model classes of transformers that build from a configuration, two layers deep, in several widths."""
 
+# ruff: noqa: SIM905
 from __future__ import annotations
 
 import inspect
@@ -44,11 +45,12 @@ HEAD_NAMES = frozenset(
 FEED_NAMES = frozenset(
     "intermediate_size encoder_ffn_dim decoder_ffn_dim d_ff ffn_dim n_inner d_inner".split()
 )
-_TEXT = ("input_ids", "decoder_input_ids", "attention_mask")
+_EXPERTS = frozenset(("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"))
+_CHOSEN_EXPERTS = frozenset(("num_experts_per_tok", "moe_topk", "top_k", "moe_k", "num_experts_per_token"))
 
 
 def catalog() -> Iterator[Entry]:
-    """Every model class with a configuration, in a fixed order: first one entry per class, then other widths."""
+    """Every model class with a configuration: first one entry per class, then other widths."""
     from transformers.models.auto import configuration_auto, modeling_auto
 
     classes: dict[str, str] = {}
@@ -57,7 +59,7 @@ def catalog() -> Iterator[Entry]:
             for class_name in names if isinstance(names, tuple | list) else (names,):
                 if model_type in configuration_auto.CONFIG_MAPPING_NAMES:
                     classes.setdefault(class_name, model_type)
-    base = set()
+    base: set[str] = set()
     for names in modeling_auto.MODEL_MAPPING_NAMES.values():
         base.update(names if isinstance(names, tuple | list) else (names,))
     for rank, (width, attention) in enumerate(
@@ -112,13 +114,16 @@ def _build(entry: Entry, width: str | None, on_meta: bool = False) -> Built:
     if entry.settings.get("attention"):
         config._attn_implementation = entry.settings["attention"]
     model_class = getattr(transformers, entry.class_name)
-    with torch.device("meta"):
-        module = model_class(config)
-    if not on_meta:
-        if sum(parameter.numel() for parameter in module.parameters()) > MOST_PARAMETERS:
+    if width is None:
+        with torch.device("meta"):
+            module = model_class(config)
+        if not on_meta and sum(parameter.numel() for parameter in module.parameters()) > MOST_PARAMETERS:
             raise _TooLarge("too many parameters", path=entry.name)
+    if not on_meta:
         with _uninitialised():
             module = model_class(config)
+        if sum(parameter.numel() for parameter in module.parameters()) > MOST_PARAMETERS:
+            raise BadInput("too many parameters", path=entry.name)
     return _with_inputs(module.eval(), config, entry)
 
 
@@ -147,6 +152,10 @@ def _overrides(default: Any, width: tuple[int, int] | None) -> dict[str, Any]:
             changed[name] = min(value, 2)
         elif name == "depths" and isinstance(value, list | tuple):
             changed[name] = [min(int(n), 2) if i == 0 else 1 for i, n in enumerate(value)]
+        elif name in _EXPERTS and type(value) is int and value > 4:
+            changed[name] = 4
+        elif name in _CHOSEN_EXPERTS and type(value) is int and value > 2:
+            changed[name] = 2
         elif name == "vocab_size" and type(value) is int and value > 1024:
             changed[name] = 1024
         elif name.endswith("_token_id") and type(value) is int and value >= 1024:

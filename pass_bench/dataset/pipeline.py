@@ -1,0 +1,116 @@
+"""The stages from model records to published files; each reads what the one before left on disk."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pass_bench.data.records import TensorMeta
+from pass_bench.dataset.group import EVAL_SAMPLES, Split, group, split
+from pass_bench.dataset.lower import Lowered, lower_all
+from pass_bench.dataset.plan import Budget, PlannedGraph, plan
+from pass_bench.dataset.publish import rows_of, write_lists, write_shards
+from pass_bench.dataset.store import ModelRecord, read_record
+from pass_bench.dataset.verify import read_verified, verify
+from pass_bench.errors import BadInput
+
+Report = Callable[[str], None]
+
+
+def load_records(root: Path) -> list[ModelRecord]:
+    """The records below `root`, sorted by key; BadInput if there are none."""
+    records = [read_record(path) for path in sorted((root / "models").rglob("*.json.zst"))]
+    if not records:
+        raise BadInput("no model records", path=root / "models", expected="passbench dataset extract first")
+    return sorted(records, key=lambda record: record.key)
+
+
+def decompose(root: Path, *, seconds: float | None = None, report: Report = print) -> Lowered:
+    """Lower the models that tell something new, for at most `seconds`; what is done is kept."""
+    end = None if seconds is None else time.monotonic() + seconds
+    return lower_all(
+        load_records(root), root, deadline=lambda: end is not None and time.monotonic() > end, report=report
+    )
+
+
+def vary(root: Path, budget: Budget | None = None, *, report: Report = print) -> int:
+    """Write the plan: every graph in every type and size, none twice. Returns how many."""
+    records = load_records(root)
+    lowered = lower_all(records, root, deadline=lambda: True, report=report)
+    count = _save(plan(records, lowered, budget), root / "plan.jsonl.zst")
+    report(f"{count} graphs planned from {len(records)} records, {len(lowered)} of them lowered")
+    return count
+
+
+def check(root: Path, *, report: Report = print) -> Counter[str]:
+    """Verify the planned graphs that were not verified yet; returns the reasons of those dropped, counted."""
+    found = verify(load_plan(root), root / "verified.jsonl", report=report)
+    return Counter(reason for reason in found.values() if reason is not None)
+
+
+def chosen(root: Path, *, count: int = EVAL_SAMPLES) -> Split:
+    """Group what was verified into samples and split them by use."""
+    found = read_verified(root / "verified.jsonl")
+    good = [graph for graph in load_plan(root) if graph.uid in found and found[graph.uid] is None]
+    if not good:
+        raise BadInput("no verified graph", path=root, expected="passbench dataset verify first")
+    return split(group(good), count)
+
+
+def publish(
+    root: Path, shards: Path, lists: Path, *, count: int = EVAL_SAMPLES, report: Report = print
+) -> int:
+    """Write shards and lists; returns the number of graphs."""
+    parts = chosen(root, count=count)
+    rows = list(rows_of(parts))
+    paths = write_shards(rows, shards)
+    write_lists(parts, lists)
+    size = sum(path.stat().st_size for path in paths)
+    report(f"{len(rows)} graphs in {len(paths)} shards of {size / 1e6:.1f} MB")
+    return len(rows)
+
+
+def _save(graphs: Iterable[PlannedGraph], path: Path) -> int:
+    import zstandard
+
+    scratch = path.with_suffix(".part")
+    count = 0
+    with scratch.open("wb") as file, zstandard.ZstdCompressor(level=3).stream_writer(file) as stream:
+        for graph in graphs:
+            stream.write((json.dumps(asdict(graph)) + "\n").encode())
+            count += 1
+    scratch.replace(path)
+    return count
+
+
+def load_plan(root: Path) -> Iterator[PlannedGraph]:
+    """The planned graphs in order; BadInput if there is no plan."""
+    import zstandard
+
+    path = root / "plan.jsonl.zst"
+    if not path.exists():
+        raise BadInput("no plan", path=path, expected="passbench dataset vary first")
+    with path.open("rb") as file:
+        reader = io.TextIOWrapper(zstandard.ZstdDecompressor().stream_reader(file), encoding="utf-8")
+        for line in reader:
+            yield _planned(json.loads(line))
+
+
+def _planned(values: dict[str, Any]) -> PlannedGraph:
+    metas = tuple(
+        TensorMeta(
+            **{
+                **meta,
+                "shape": tuple(meta["shape"]),
+                "data": None if meta["data"] is None else tuple(meta["data"]),
+            }
+        )
+        for meta in values["metas"]
+    )
+    return PlannedGraph(**{**values, "metas": metas, "operators": tuple(values["operators"])})

@@ -1,0 +1,169 @@
+"""Does a graph deserve its place: it runs, says something, says it again, and cannot be guessed."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pass_bench.data.records import Argument, Graph
+from pass_bench.dataset.plan import PlannedGraph
+
+WEAK_AT = -3
+_SECONDS = 20
+_CHUNK = 250
+_MEMORY_GIB = 8
+
+
+def graph_of(planned: PlannedGraph) -> Graph:
+    """The graph as it would be read from its directory."""
+    return Graph(
+        path=Path(planned.path),
+        name=planned.name,
+        code=planned.code,
+        arguments=tuple(Argument(meta.name, "tensor") for meta in planned.metas),
+        metas={meta.name: meta for meta in planned.metas},
+    )
+
+
+def reason_to_drop(planned: PlannedGraph) -> str | None:
+    """Why a graph is not worth having, or None.
+
+    It must pass the source check, run in eager on the CPU, give only finite floats, not only constants, the
+    same again from the same inputs, and nothing that zeros, a mean or an input passed through would match at
+    t = -3.
+    """
+    import torch
+
+    from pass_bench.errors import BadInput
+    from pass_bench.fx.load import load_module
+    from pass_bench.inputs import make_inputs
+    from pass_bench.verify.weak import weak_at
+
+    graph = graph_of(planned)
+    try:
+        module = load_module(graph)
+    except BadInput as error:
+        return f"source: {error.what.split(':')[0]}"
+    inputs = make_inputs(graph)
+    kept = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+    runs = []
+    for arguments in (inputs, kept):
+        torch.manual_seed(1024)
+        try:
+            with torch.no_grad():
+                runs.append(_tensors(module(*arguments)))
+        except Exception as error:
+            return f"does not run: {type(error).__name__}"
+    first, second = runs
+    if not first:
+        return "no tensor output"
+    floats = [output for output in first if output.is_floating_point()]
+    if not all(bool(torch.isfinite(output).all()) for output in floats):
+        return "not finite"
+    if all(_is_constant(output) for output in first):
+        return "constant"
+    if not all(torch.equal(one, two) for one, two in zip(first, second, strict=True)):
+        return "not deterministic"
+    weak = weak_at(first, make_inputs(graph))
+    return "weak" if weak is not None and weak <= WEAK_AT else None
+
+
+def _tensors(outputs: Any) -> list[Any]:
+    import torch
+
+    outputs = outputs if isinstance(outputs, tuple | list) else (outputs,)
+    return [output for output in outputs if isinstance(output, torch.Tensor)]
+
+
+def _is_constant(output: Any) -> bool:
+    return output.numel() == 0 or bool((output == output.reshape(-1)[0]).all())
+
+
+def read_verified(path: Path) -> dict[str, str | None]:
+    """What was found so far, by uid; a last line that was cut off is ignored."""
+    found: dict[str, str | None] = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            found[entry["uid"]] = entry["reason"]
+    return found
+
+
+def verify(
+    graphs: Iterable[PlannedGraph], path: Path, *, report: Callable[[str], None] = print
+) -> dict[str, str | None]:
+    """Verify the graphs that `path` has no line for, in forked children; returns reasons by uid.
+
+    One line per graph is appended as it is done. A graph that kills its child or runs too long is dropped
+    with that reason.
+    """
+    import torch
+
+    import pass_bench.fx.load
+    import pass_bench.inputs
+    import pass_bench.verify.weak  # noqa: F401
+
+    torch.set_num_threads(1)
+    found = read_verified(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    waiting = (graph for graph in graphs if graph.uid not in found)
+    done = 0
+    while chunk := list(islice(waiting, _CHUNK)):
+        chunk = list({graph.uid: graph for graph in chunk}.values())
+        while chunk:
+            _run_child(chunk, path)
+            found = read_verified(path)
+            left = [graph for graph in chunk if graph.uid not in found]
+            if left and len(left) == len(chunk):
+                _append(path, left[0].uid, "kills its process")
+                found[left[0].uid] = "kills its process"
+                left = left[1:]
+            done += len(chunk) - len(left)
+            chunk = left
+        report(f"{done} graphs verified")
+    return found
+
+
+def _run_child(chunk: Sequence[PlannedGraph], path: Path) -> None:
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        return
+    try:
+        memory = _MEMORY_GIB << 30
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        signal.signal(signal.SIGALRM, _too_long)
+        for graph in chunk:
+            signal.alarm(_SECONDS)
+            try:
+                reason = reason_to_drop(graph)
+            except _TooLong:
+                reason = "takes too long"
+            except Exception as error:
+                reason = f"fails: {type(error).__name__}"
+            signal.alarm(0)
+            _append(path, graph.uid, reason)
+    finally:
+        os._exit(0)
+
+
+class _TooLong(Exception):
+    pass
+
+
+def _too_long(*_: object) -> None:
+    raise _TooLong
+
+
+def _append(path: Path, uid: str, reason: str | None) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps({"uid": uid, "reason": reason}) + "\n")
