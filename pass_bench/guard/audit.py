@@ -10,13 +10,11 @@ by the whole content is slow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-AuditMode = Literal["moved", "refilled", "nudged"]
 NUDGED_ELEMENTS = 3
 
 
@@ -44,20 +42,24 @@ def nudge(inputs: Sequence[Any], seed: int) -> int:
     return changed
 
 
-@contextmanager
-def refilled(values: Sequence[Any], content: Sequence[Any]) -> Iterator[None]:
-    """Let tensors hold other content for a while, their addresses and version counters unchanged."""
-    pairs = [
-        (_alias(kept), new, kept.detach().clone())
-        for kept, new in zip(values, content, strict=True)
-        if isinstance(kept, torch.Tensor) and kept.numel()
-    ]
-    try:
-        for alias, new, _ in pairs:
-            alias.copy_(new)
-        yield
-    finally:
-        for alias, _, old in pairs:
+class Refill:
+    """Gives tensors other content for a while, their addresses and version counters unchanged."""
+
+    def __init__(self, values: Sequence[Any]):
+        self._kept = [
+            (place, _alias(value), value.detach().clone())
+            for place, value in enumerate(values)
+            if isinstance(value, torch.Tensor) and value.numel()
+        ]
+
+    def fill(self, content: Sequence[Any]) -> None:
+        """Copy values of the same shapes in."""
+        for place, alias, _ in self._kept:
+            alias.copy_(content[place])
+
+    def restore(self) -> None:
+        """Copy the first content back."""
+        for _, alias, old in self._kept:
             alias.copy_(old)
 
 

@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ def read_flags(code: str = "") -> dict[str, Any]:
         "priority": os.getpriority(os.PRIO_PROCESS, 0),
         "switch interval": sys.getswitchinterval(),
         "trace functions": (sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()),
-        "import hooks": (tuple(map(id, sys.meta_path)), tuple(map(id, sys.path_hooks))),
+        "import hooks": (_others(sys.meta_path), _others(sys.path_hooks)),
         "garbage collector": (tuple(map(id, gc.callbacks)), gc.get_threshold(), gc.isenabled()),
         "signal handlers": tuple(_handler(number) for number in range(1, 32)),
         "timers": tuple(signal.getitimer(which) for which in (0, 1, 2)),
@@ -79,9 +80,21 @@ def operators_of(code: str) -> tuple[str, ...]:
     )
 
 
-def python_threads() -> int:
-    """Threads that Python knows of."""
-    return threading.active_count()
+def python_threads() -> list[threading.Thread]:
+    """Threads that Python knows of, less the monitor of progress bars."""
+    return [thread for thread in threading.enumerate() if not _defined_in(thread, "tqdm._monitor")]
+
+
+def _others(hooks: Sequence[Any]) -> tuple[int, ...]:
+    """Identities of import hooks that are not the harness's own."""
+    own = "pass_bench.passes.importing"
+    return tuple(id(hook) for hook in hooks if not _defined_in(hook, own))
+
+
+def _defined_in(value: Any, module_name: str) -> bool:
+    """Whether a value's class is one that the module of that name really holds."""
+    module = sys.modules.get(module_name)
+    return module is not None and vars(module).get(type(value).__name__) is type(value)
 
 
 def _words(name: str, before: Any, after: Any) -> str:

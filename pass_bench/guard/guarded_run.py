@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 
 from pass_bench.guard.dispatch import DispatchGuard, replacement_codes
-from pass_bench.guard.flags import changed_flags, read_flags
+from pass_bench.guard.flags import changed_flags, python_threads, read_flags
 from pass_bench.guard.kernel_log import KernelLog
 from pass_bench.guard.snapshots import Snapshot
 from pass_bench.results.records import Violation
@@ -25,11 +24,12 @@ MAX_GHOSTS = 8
 
 @dataclass(frozen=True)
 class GuardedRun:
-    """What the guards saw: broken rules, the kernels launched, and what the call returned."""
+    """What the guards saw: broken rules, kernels launched, what the call returned, its inputs after it."""
 
     violations: tuple[Violation, ...]
     kernels: tuple[str, ...]
     outputs: Any
+    inputs: list[Any]
 
 
 class Baseline:
@@ -39,15 +39,15 @@ class Baseline:
         self._code = code
         self._snapshot = Snapshot()
         self._flags = read_flags(code)
-        self._threads = threading.active_count()
+        self._threads = set(python_threads())
 
     def changes(self) -> tuple[Violation, ...]:
         """What passes have changed in the process since."""
         found = [*self._snapshot.changes(), *changed_flags(self._flags, read_flags(self._code))]
-        started = threading.active_count() - self._threads
-        if started > 0:
-            names = ", ".join(thread.name for thread in threading.enumerate()[-started:])
-            found.append(Violation(rule="threads", why=f"{started} threads were left running: {names[:200]}"))
+        started = [thread.name for thread in python_threads() if thread not in self._threads]
+        if started:
+            why = f"{len(started)} threads were left running: {', '.join(started)[:200]}"
+            found.append(Violation(rule="threads", why=why))
         return tuple(found)
 
 
@@ -98,7 +98,7 @@ def guarded_run(
         expected = [*map(clone_like, _tensors(more)), *map(clone_like, _tensors(more_inputs))]
         for name in list(log.launches)[:MAX_GHOSTS]:
             violations += _ghost(call, name, expected)
-    return GuardedRun(tuple(dict.fromkeys(violations)), tuple(log.launches), outputs)
+    return GuardedRun(tuple(dict.fromkeys(violations)), tuple(log.launches), outputs, inputs)
 
 
 def _ghost(

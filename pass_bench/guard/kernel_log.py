@@ -9,7 +9,7 @@ from typing import Any
 
 
 class KernelLog:
-    """Names of the kernels launched within `watching`, in order of first launch; a silenced one does nothing."""
+    """Counts launches by kernel within `watching`, in order of first launch; a silenced one does nothing."""
 
     def __init__(self) -> None:
         self.launches: dict[str, int] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -66,3 +67,52 @@ def _born(pid: int) -> str | None:
     except OSError:
         return None
     return None if fields[0] in "ZX" else fields[19]
+
+
+def busy_share(pid: int, window_s: float = 0.02) -> float:
+    """Cores that a process tree keeps busy over a short window, read from the kernel's own accounts."""
+    pids = descendants(pid)
+    before, start = _run_ns(pids), time.perf_counter_ns()
+    time.sleep(window_s)
+    spent = _run_ns(pids) - before
+    return spent / max(1, time.perf_counter_ns() - start)
+
+
+def _run_ns(pids: list[int]) -> int:
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                with contextlib.suppress(OSError, ValueError):
+                    total += int((task / "schedstat").read_text().split()[0])
+    return total
+
+
+class MemoryWatch:
+    """Kills a process tree that grows beyond a limit, by polling; a context manager.
+
+    Memory that it had at the start (pages shared with the process it was forked from) does not count.
+    """
+
+    def __init__(self, pid: int, limit_bytes: int, interval_s: float = 0.1):
+        self._pid, self._limit, self._interval = pid, limit_bytes, interval_s
+        self._base = resident_bytes(descendants(pid))
+        self._end = threading.Event()
+        self.exceeded = False
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> MemoryWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._end.wait(self._interval):
+            if resident_bytes(descendants(self._pid)) - self._base > self._limit:
+                self.exceeded = True
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._pid, signal.SIGKILL)
+                return

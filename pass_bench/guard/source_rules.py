@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pass_bench.data.sample import CONST_MANIFEST, MANIFEST, read_manifest
+from pass_bench.data.sample import read_manifest
 from pass_bench.errors import BadInput
 from pass_bench.guard.allowed import words
 from pass_bench.guard.native_rules import check_native
@@ -38,16 +38,19 @@ class _Module:
     scope: Scope
 
 
-def check_pass_dir(pass_dir: Path, plugins: Iterable[Plugin] | None = None) -> tuple[Violation, ...]:
+def check_pass_dir(
+    pass_dir: Path, plugins: Iterable[Plugin] | None = None, stems: Iterable[str] | None = None
+) -> tuple[Violation, ...]:
     """Every broken rule in the passes of the manifest, in the modules of pass_dir that they import, however
     indirectly, and in the C++ and CUDA files beside them; ordered by file and line.
 
-    `plugins` default to those that the environment names. Raises BadInput for a missing or malformed
-    manifest, for a file that is not UTF-8 Python, and for a plug-in that cannot be loaded.
+    `plugins` default to those that the environment names, `stems` to the passes of the manifest. Raises
+    BadInput for a missing or malformed manifest, for a file that is not UTF-8 Python, and for a plug-in that
+    cannot be loaded.
     """
     pass_dir = Path(pass_dir)
     found: list[Violation] = []
-    modules = _reachable(pass_dir, found)
+    modules = _reachable(pass_dir, read_manifest(pass_dir) if stems is None else stems, found)
     traced, kernels = _roles(modules)
     for module in modules:
 
@@ -91,12 +94,8 @@ def load_plugins(environment: os._Environ[str] | dict[str, str] = os.environ) ->
     return tuple(loaded)
 
 
-def _reachable(pass_dir: Path, found: list[Violation]) -> list[_Module]:
-    """The modules of the manifests and what they import from pass_dir, each once."""
-    manifest = (
-        MANIFEST if (pass_dir / MANIFEST).exists() or not (pass_dir / CONST_MANIFEST).exists() else None
-    )
-    stems = read_manifest(pass_dir, manifest or CONST_MANIFEST)
+def _reachable(pass_dir: Path, stems: Iterable[str], found: list[Violation]) -> list[_Module]:
+    """The modules that a manifest lists and what they import from pass_dir, each once."""
     waiting = [(f"{SELF}.{stem}", pass_dir / f"{stem}.py") for stem in stems]
     known: dict[str, _Module] = {}
     seen: set[Path] = set()

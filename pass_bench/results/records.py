@@ -147,6 +147,8 @@ class GraphResult(Record):
     unrewritten: Comparison | None = None  # the same compiler without passes
     interpreted: bool = False  # Triton ran under its interpreter: the time is not a speed
     memory: PeakMemory | None = None
+    kernels: tuple[str, ...] = ()  # of the pass, as launched in a watched call: "triton add_relu"
+    floor_us: float = 0.0  # what writing the outputs takes at least
     log_tail: str = ""  # captured output of the pass, never parsed
     phases: PhaseTimes = PhaseTimes()
 
@@ -189,3 +191,6 @@ class EvalSettings(Record):
     time_budget_s: float = 60.0  # for the timed trials of one graph; at least three rounds run in any case
     seed: int = 1024
     sandbox: Literal["require", "auto", "off"] = "auto"
+    source_rules: bool = True
+    guards: bool = True
+    memory_limit_bytes: int = 8 << 30

@@ -6,11 +6,19 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from pass_bench.timing.clock import Call, quiet, sync_of, time_device, time_host
+
+
+class TimedInputs(Protocol):
+    """Where timed calls get their arguments from."""
+
+    def take(self) -> list[object]:
+        """Return arguments for one call, made outside the clock."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,7 @@ class Plan:
     min_trials: int = 3
 
 
-def time_block(calls: Sequence[Call], inputs: Sequence[FreshInputs], plan: Plan) -> list[list[int]]:
+def time_block(calls: Sequence[Call], inputs: Sequence[TimedInputs], plan: Plan) -> list[list[int]]:
     """Return nanoseconds per callable and round.
 
     In each round every callable runs once, in random order. The block ends early once `budget_s` is spent,

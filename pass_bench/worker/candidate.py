@@ -18,6 +18,8 @@ import torch
 from pass_bench.compilers import CallFailed, Compiled, compiler_named
 from pass_bench.data import Graph, read_graph
 from pass_bench.errors import BadInput, HarnessFailure
+from pass_bench.guard.audited_inputs import AuditedInputs, Recorder
+from pass_bench.guard.guarded_run import Baseline, guarded_run
 from pass_bench.results.records import PassReport
 from pass_bench.timing.interleave import FreshInputs, Plan, clone_like, time_block
 from pass_bench.worker.box import enter_box
@@ -31,6 +33,8 @@ from pass_bench.worker.messages import (
     Entered,
     Fault,
     FaultKind,
+    GuardDone,
+    GuardRequest,
     Loaded,
     LoadRequest,
     MemoryReply,
@@ -58,6 +62,9 @@ class Candidate:
         self._compiled: Compiled | None = None
         self._unrewritten: Compiled | None = None
         self._launches = LaunchCounter()
+        self._rules: tuple[Any, ...] = ()
+        self._baseline: Baseline | None = None
+        self._values: list[Any] | None = None
 
     def answer(self, request: Any) -> tuple[Any, int | None]:
         """Return the reply to one request, and the descriptor that goes beside it."""
@@ -72,7 +79,9 @@ class Candidate:
                 return self._run(request)
             if isinstance(request, MemoryRequest):
                 return self._memory(), None
-            return self._time(request), None
+            if isinstance(request, GuardRequest):
+                return self._guard(request)
+            return self._time(request)
         except HarnessFailure as error:
             return fault_of(error, "infra"), None
         except Exception as error:
@@ -107,6 +116,7 @@ class Candidate:
         assert self._job is not None
         job = self._job
         sys.path.insert(0, job.sample_path)
+        sys.pycache_prefix = "/tmp/passnet-pycache"  # compiled files that lie in pass_dir are not for us
         loaded = load_passes(
             Path(job.pass_dir),
             Path(job.const_pass_dir) if job.const_pass_dir else None,
@@ -140,7 +150,9 @@ class Candidate:
         skipped: tuple[PassReport, ...] = ()
         try:
             if compiler.uses_passes:
+                self._baseline = Baseline(self._graph.code if self._graph is not None else "")
                 rules, skipped = self._load()
+                self._rules = rules
                 if (
                     not rules
                     and job.device == "cpu"
@@ -212,14 +224,14 @@ class Candidate:
         torch.manual_seed(self._job.seed)
         return MemoryReply(peak_bytes=peak_bytes(self._compiled.call, inputs, self._job.device))
 
-    def _time(self, request: TimeRequest) -> TimeReply:
+    def _time(self, request: TimeRequest) -> tuple[TimeReply, int | None]:
         assert self._graph is not None and self._job is not None
         assert self._compiled is not None and self._eager is not None
         calls: dict[str, Callable[..., Any]] = {"eager": self._eager, "compiled": self._compiled.call}
         if self._unrewritten is not None:
             calls["unrewritten"] = self._unrewritten.call
-        values = make(self._graph, "recorded", 123, self._job.device)
-        fresh = FreshInputs(values, frozenset(request.mutated))
+        if self._values is None:  # the same memory for all blocks
+            self._values = make(self._graph, "recorded", 123, self._job.device)
         plan = Plan(
             trials=request.trials,
             warmup=request.warmup,
@@ -231,8 +243,76 @@ class Candidate:
             budget_s=request.budget_s,
             min_trials=request.min_trials,
         )
+        if request.audit is not None:
+            return self._audit(request, calls, plan)
+        fresh = FreshInputs(self._values, frozenset(request.mutated))
         times = time_block([calls[arm] for arm in request.arms], [fresh] * len(request.arms), plan)
-        return TimeReply(trials=tuple(tuple(arm) for arm in times))
+        return TimeReply(trials=tuple(tuple(arm) for arm in times)), None
+
+    def _audit(
+        self, request: TimeRequest, calls: dict[str, Callable[..., Any]], plan: Plan
+    ) -> tuple[TimeReply, int]:
+        """Time on other inputs and send back what one of the compiled calls made of them."""
+        assert self._graph is not None and self._job is not None and self._values is not None
+        audit = request.audit
+        assert audit is not None
+        draws = []
+        if audit.mode != "nudged":
+            draws = [make(self._graph, audit.regime, seed, self._job.device) for seed in audit.seeds]
+        mutated = frozenset(request.mutated)
+        recorder = Recorder(calls["compiled"], audit.keep)
+        inputs = [
+            AuditedInputs(self._values, mutated, audit.mode, draws, audit.seeds, audit.keep)
+            for _ in request.arms
+        ]
+        for arm in inputs:
+            arm.share_with(inputs)
+        used = [recorder if arm == "compiled" else calls[arm] for arm in request.arms]
+        times = time_block(used, inputs, plan)
+        fed = inputs[request.arms.index("compiled")]
+        fed.settle()
+        changed = changed_inputs(fed.before, fed.kept)
+        payload, descriptor = write_payload(recorder.outputs, fed.kept, changed, audit.budget_bytes)
+        fed.restore()
+        return TimeReply(trials=tuple(tuple(arm) for arm in times), payload=payload), descriptor
+
+    def _guard(self, request: GuardRequest) -> tuple[GuardDone, int | None]:
+        """Run once under all guards, or only look at what the passes have changed."""
+        assert self._graph is not None and self._job is not None and self._compiled is not None
+        assert self._eager is not None
+        job = self._job
+        if not request.run:
+            changes = self._baseline.changes() if self._baseline is not None else ()
+            return GuardDone(violations=changes), None
+        graph = self._graph
+        folders = [Path(folder) for folder in (job.pass_dir, job.const_pass_dir) if folder]
+        made = make(graph, request.regime, request.seed, job.device)
+        seen = guarded_run(
+            self._plain(),
+            self._eager,
+            lambda: [clone_like(value) if isinstance(value, torch.Tensor) else value for value in made],
+            [rule.replacement_func() for rule in self._rules],
+            folders,
+            seed=job.seed,
+            device=job.device,
+            ghosts=request.ghosts,
+        )
+        changed = changed_inputs(made, seen.inputs)
+        payload, descriptor = write_payload(seen.outputs, seen.inputs, changed, request.budget_bytes)
+        kernels = tuple(one_line(name, 200) for name in seen.kernels[:200])
+        return GuardDone(violations=seen.violations, kernels=kernels, payload=payload), descriptor
+
+    def _plain(self) -> Callable[..., Any]:
+        """The rewritten graph as written, without plans; what was compiled where our capture cannot do it."""
+        from pass_bench.fx import capture, load_module, rewrite
+
+        assert self._graph is not None and self._job is not None and self._compiled is not None
+        try:
+            module = load_module(self._graph, self._job.device)
+            inputs = make(self._graph, "recorded", 123, self._job.device)
+            return rewrite(capture(module, self._graph), self._rules, inputs).module
+        except Exception:
+            return self._compiled.call
 
 
 def is_compile_error(error: BaseException | None) -> bool:

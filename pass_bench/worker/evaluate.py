@@ -16,7 +16,9 @@ from pass_bench.data import Sample, read_graph, read_manifest
 from pass_bench.data.model_source import check_model_source
 from pass_bench.data.sample import CONST_MANIFEST
 from pass_bench.errors import BadInput, HarnessFailure
-from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult
+from pass_bench.guard.source_rules import check_pass_dir
+from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult, Violation
+from pass_bench.results.verdict import Verdict
 from pass_bench.worker.graph_run import GraphRun
 from pass_bench.worker.lock import DeviceLock
 from pass_bench.worker.messages import (
@@ -55,6 +57,7 @@ class Evaluator:
         self._cache_folders: dict[tuple[Path, Path], Path] = {}
         self._lock = threading.Lock()
         self._compiler = compiler_named(settings.compiler)
+        self._known_rules: dict[tuple[Path, Path | None], tuple[Violation, ...]] = {}
         self._caches = Path(tempfile.mkdtemp(prefix="passnet-caches-"))
         self._caches.chmod(0o755)
         self._zygote: ZygoteProcess | None = None
@@ -129,8 +132,23 @@ class Evaluator:
         names = read_manifest(pass_dir)
         if const_pass_dir is not None:
             names = (*const_names(pass_dir, const_pass_dir), *names)
-        self._load_once(sample, pass_dir, const_pass_dir)
+        self._known_rules.pop((pass_dir, const_pass_dir), None)  # the files may have changed since
+        if not self._broken_rules(pass_dir, const_pass_dir):
+            self._load_once(sample, pass_dir, const_pass_dir)
         return names
+
+    def _broken_rules(self, pass_dir: Path, const_pass_dir: Path | None) -> tuple[Violation, ...]:
+        """Check the source of the passes, once; raises BadInput for what is no Python."""
+        if not self._compiler.uses_passes or not self.settings.source_rules:
+            return ()
+        key = (pass_dir, const_pass_dir)
+        if key not in self._known_rules:
+            found = check_pass_dir(pass_dir)
+            if const_pass_dir is not None:
+                stems = const_names(pass_dir, const_pass_dir)
+                found = (*found, *check_pass_dir(const_pass_dir, stems=stems))
+            self._known_rules[key] = found
+        return self._known_rules[key]
 
     def _load_once(self, sample: Sample, pass_dir: Path, const_pass_dir: Path | None) -> None:
         assert self._zygote is not None
@@ -212,6 +230,9 @@ class Evaluator:
         assert self._zygote is not None and self.environment is not None
         reference = sample.graphs[index]
         job = self._job(sample, reference.path, pass_dir or sample.pass_dir, const_pass_dir)
+        broken = self._broken_rules(pass_dir or sample.pass_dir, const_pass_dir)
+        if broken:
+            return refused(sample, index, self.settings, self.environment, broken)
         run = GraphRun(
             self._zygote,
             job,
@@ -222,6 +243,29 @@ class Evaluator:
             DeviceLock(self.device, self._visible),
         )
         return run.run(str(sample.path), reference.listed, index)
+
+
+def refused(
+    sample: Sample,
+    index: int,
+    settings: EvalSettings,
+    environment: EnvironmentRecord,
+    violations: tuple[Violation, ...],
+) -> GraphResult:
+    """The result of a graph whose passes break a source rule: nothing of them is run."""
+    first = violations[0]
+    place = f"{Path(first.file).name}:{first.line}: " if first.file else ""
+    return GraphResult(
+        sample=str(sample.path),
+        graph=sample.graphs[index].listed,
+        index=index,
+        compiler=settings.compiler,
+        device=environment.device,
+        device_name=environment.device_name,
+        verdict=Verdict.REJECTED,
+        reason=f"{first.rule}: {place}{first.why}"[:1000],
+        violations=violations[:50],
+    )
 
 
 def const_names(pass_dir: Path, const_pass_dir: Path) -> tuple[str, ...]:

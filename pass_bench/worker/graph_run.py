@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
-from pass_bench.errors import HarnessFailure
 from pass_bench.results.records import (
     Comparison,
     EnvironmentRecord,
@@ -23,40 +21,28 @@ from pass_bench.results.records import (
 )
 from pass_bench.results.verdict import Verdict
 from pass_bench.score.tolerance import BASELINE_T
-from pass_bench.worker.descriptors import check_descriptor
+from pass_bench.worker.control import Control, ControlLost
+from pass_bench.worker.conversation import LOG_TAIL_CHARS, RECORDED_SEED, Conversation
 from pass_bench.worker.faults import one_line, printable
+from pass_bench.worker.integrity import Integrity
 from pass_bench.worker.lock import DeviceLock
 from pass_bench.worker.messages import (
     CandidateJob,
-    CandidateReply,
-    CandidateRequest,
     Compared,
-    CompareRequest,
     Drawn,
     DrawRequest,
     Entered,
-    Fault,
     MemoryReply,
     MemoryRequest,
     Prepared,
     PrepareRequest,
     ReferenceJob,
-    ReferenceReply,
-    ReferenceRequest,
-    RunDone,
-    RunRequest,
     Summary,
     SummaryRequest,
 )
-from pass_bench.worker.outcome import Stop, accuracy_reason, rejected, stop_of
-from pass_bench.worker.processes import ChildDied, ZygoteProcess
-from pass_bench.worker.protocol import PeerTimeout, ProtocolError
+from pass_bench.worker.outcome import Stop, accuracy_reason
+from pass_bench.worker.processes import ZygoteProcess
 from pass_bench.worker.trials import Trials
-
-RECORDED_SEED = 123  # the replay rules fix it
-REDRAWS = 4
-LOG_TAIL_CHARS = 4000
-R = TypeVar("R")
 
 
 @dataclass
@@ -77,6 +63,8 @@ class Draft:
     device_time: Comparison | None = None
     unrewritten: Comparison | None = None
     memory: PeakMemory | None = None
+    kernels: tuple[str, ...] = ()
+    floor_us: float = 0.0
     prepare_s: float = 0.0
     verify_s: float = 0.0
     time_s: float = 0.0
@@ -103,7 +91,6 @@ class GraphRun:
         self._uses_passes = uses_passes
         self._lock = lock
         self._draft = Draft()
-        self._deadline = time.monotonic() + settings.timeout_s
         self._recorded: Drawn | None = None
         self._run_ns = 1
         self._has_unrewritten = False
@@ -113,11 +100,11 @@ class GraphRun:
         start = time.monotonic()
         log = ""
         with self._zygote.fork("reference") as reference:
-            self._reference = reference
+            self._talk = Conversation(self._settings, self._job.device, reference)
             try:
                 self._ask_reference_first()
-                with self._zygote.fork("candidate") as candidate:
-                    self._candidate = candidate
+                with self._zygote.fork("candidate") as candidate, ExitStack() as self._children:
+                    self._talk.with_candidate(candidate)
                     try:
                         self._evaluate()
                     finally:
@@ -137,27 +124,26 @@ class GraphRun:
             seed=self._job.seed,
             compat=self._settings.compat,
         )
-        self._reference.send(ReferenceRequest(request=job))
-        self._trusted(self._reference_reply())
+        self._talk.reference_ask(job)
 
     def _evaluate(self) -> None:
         start = time.monotonic()
-        request = DrawRequest(regime="recorded", seed=RECORDED_SEED)
-        self._reference.send(ReferenceRequest(request=request))
-        entered = self._candidate_ask(self._job, "entering its box", Entered, believed=True)
+        self._talk.reference_send(DrawRequest(regime="recorded", seed=RECORDED_SEED))
+        entered = self._talk.ask(self._job, "entering its box", Entered, believed=True)
         self._draft.warnings.extend(entered.warnings)
-        self._send_candidate(PrepareRequest())
-        drawn = self._trusted(self._reference_reply())
+        self._children.enter_context(self._talk.watch_memory())
+        self._talk.send(PrepareRequest())
+        drawn: Drawn = self._talk.reference_reply()
         self._recorded = drawn
         if drawn.outputs == 0 and not drawn.effects:
             raise Stop(Verdict.NOTHING_TO_CHECK, "the graph has no outputs and changes no input")
         if drawn.nonfinite:
             self._draft.warnings.append("eager's outputs have NaN or inf on the recorded inputs")
-        prepared = self._candidate_reply("loading and compiling", Prepared)
+        prepared = self._talk.reply("loading and compiling", Prepared)
         self._take(prepared)
         self._draft.prepare_s = time.monotonic() - start
         with self._lock as lock:
-            self._deadline += lock.waited_s
+            self._talk.deadline += lock.waited_s
             self._measure(drawn)
         self._summarise()
         if "special" in self._settings.regimes and not self._settings.compat:
@@ -171,10 +157,45 @@ class GraphRun:
         self._judge()
         self._draft.verify_s = time.monotonic() - start
         start = time.monotonic()
-        if self._wants_time():
-            self._time()
-            self._look_again()
+        self._earn(drawn)
         self._draft.time_s = time.monotonic() - start
+
+    def _earn(self, drawn: Drawn) -> None:
+        """Time what ran, and find out on the way whether the result was earned."""
+        level = overall([report for report in self._draft.regimes if not report.skipped])
+        guarded = self._uses_passes and self._settings.guards and level is not None
+        integrity = Integrity(
+            self._talk, self._settings, self._job.device, self._environment.device_name, drawn
+        )
+        if level is not None:
+            integrity.verified_at(level)
+        early = bool(secrets.randbelow(2))  # a pass must not know when it is watched
+        if guarded and (early or self._draft.interpreted):
+            integrity.guarded_call(self._run_ns)
+        if self._wants_time():
+            self._time(integrity if guarded else None)
+            if guarded and not early:
+                integrity.guarded_call(self._run_ns)
+            self._look_again()
+        if guarded:
+            integrity.changes()
+            self._take_evidence(integrity)
+
+    def _take_evidence(self, integrity: Integrity) -> None:
+        """Put what the checks found into the record; a call slightly outside the tolerance counts."""
+        draft, found = self._draft, integrity.evidence
+        draft.kernels, draft.floor_us = found.kernels, found.floor_us
+        draft.warnings.extend(integrity.warnings)
+        if found.doubtful is not None and draft.verdict is Verdict.CORRECT:
+            draft.regimes.append(
+                RegimeReport(
+                    regime=found.doubtful_regime,
+                    seed=found.doubtful_seed,
+                    passes_from=found.doubtful.passes_from,
+                    tensors=found.doubtful.tensors,
+                )
+            )
+            self._judge()
 
     def _take(self, prepared: Prepared) -> None:
         """Keep what the candidate says about its passes, in bounds."""
@@ -205,7 +226,7 @@ class GraphRun:
 
     def _verify(self, regime: Regime, drawn: Drawn | None) -> None:
         if drawn is None:
-            drawn = self._draw(regime)
+            drawn = self._talk.draw(regime)
         if drawn.skipped:
             self._draft.regimes.append(RegimeReport(regime=regime, seed=drawn.seed, skipped=drawn.skipped))
             self._draft.warnings.append(f"no {regime} inputs: {drawn.skipped}")
@@ -220,37 +241,12 @@ class GraphRun:
             verdict = Verdict.SHAPE_MISMATCH if compared.mismatch == "shape" else Verdict.TYPE_MISMATCH
             raise Stop(verdict, f"{regime} inputs: {compared.reason}")
 
-    def _draw(self, regime: Regime) -> Drawn:
-        request = DrawRequest(regime=regime, seed=secrets.randbelow(2**31), redraws=REDRAWS)
-        self._reference.send(ReferenceRequest(request=request))
-        drawn: Drawn = self._trusted(self._reference_reply())
-        return drawn
-
     def _compare(self, regime: Regime, drawn: Drawn) -> Compared:
         """Run the candidate on a draw and have the reference compare what it sends."""
-        request = RunRequest(regime=regime, seed=drawn.seed, budget_bytes=drawn.payload_bytes)
-        what = f"running on the {regime} inputs"
-        self._send_candidate(request)
-        reply, descriptors = self._candidate_message(what)
-        try:
-            done = self._expect(reply, RunDone, what)
-            if len(descriptors) != 1:
-                raise rejected("protocol", f"{len(descriptors)} descriptors beside the outputs")
-            try:
-                check_descriptor(descriptors[0], done.payload, drawn.payload_bytes)
-            except ProtocolError as error:
-                raise rejected("protocol", str(error)) from None
-            self._draft.interpreted = self._draft.interpreted or done.interpreted
-            if regime == "recorded":
-                self._run_ns = done.nanoseconds
-            self._reference.send(ReferenceRequest(request=CompareRequest(payload=done.payload)), descriptors)
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
-        answer = self._reference_reply()
-        if isinstance(answer, Fault) and answer.fault == "runtime_fail":
-            raise rejected("protocol", answer.reason)
-        compared: Compared = self._trusted(answer)
+        done, compared = self._talk.run(regime, drawn)
+        self._draft.interpreted = self._draft.interpreted or done.interpreted
+        if regime == "recorded":
+            self._run_ns = done.nanoseconds
         return compared
 
     def _judge(self) -> None:
@@ -271,16 +267,29 @@ class GraphRun:
             return False
         return overall([r for r in self._draft.regimes if not r.skipped]) is not None
 
-    def _time(self) -> None:
+    def _time(self, integrity: Integrity | None) -> None:
+        """Take the trials; with `integrity`, beside a control that never loads the pass."""
         assert self._recorded is not None
+        watched = integrity if not self._settings.compat else None
         trials = Trials(
-            ask=lambda request: self._candidate_timed(request),
+            ask=self._talk.timed,
             settings=self._settings,
             device=self._job.device,
             mutated=self._recorded.effects,
             unrewritten=self._has_unrewritten,
+            between=watched.between_blocks if watched is not None else None,
         )
+        if watched is not None:
+            try:
+                control = self._children.enter_context(
+                    Control(self._zygote, self._job, self._recorded.effects)
+                )
+                watched.before_trials(control, self._settings.warmup, self._settings.time_budget_s)
+            except ControlLost as error:
+                self._draft.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")
         trials.run()
+        if watched is not None:
+            watched.after_trials(trials)
         self._draft.e2e = trials.e2e
         self._draft.device_time = trials.device_time
         self._draft.unrewritten = trials.unrewritten
@@ -291,11 +300,9 @@ class GraphRun:
         if self._settings.compat:
             return
         regime: Regime = "random" if "random" in self._scored_regimes() else "recorded"
-        drawn = self._draw("random") if regime == "random" else None
+        drawn = self._talk.draw("random") if regime == "random" else None
         if drawn is None or drawn.skipped:
-            request = DrawRequest(regime="recorded", seed=RECORDED_SEED)
-            self._reference.send(ReferenceRequest(request=request))
-            drawn, regime = self._trusted(self._reference_reply()), "recorded"
+            drawn, regime = self._talk.draw("recorded"), "recorded"
         compared = self._compare(regime, drawn)
         report = RegimeReport(
             regime=regime, seed=drawn.seed, passes_from=compared.passes_from, tensors=compared.tensors
@@ -308,7 +315,7 @@ class GraphRun:
 
     def _special(self) -> None:
         """Look at unusual inputs last: what happens there is reported and never scored."""
-        drawn = self._draw("special")
+        drawn = self._talk.draw("special")
         report = RegimeReport(regime="special", seed=drawn.seed, skipped=drawn.skipped)
         if not drawn.skipped:
             try:
@@ -326,91 +333,15 @@ class GraphRun:
         self._draft.regimes.append(report)
 
     def _summarise(self) -> None:
-        self._reference.send(ReferenceRequest(request=SummaryRequest()))
-        summary: Summary = self._trusted(self._reference_reply())
+        summary: Summary = self._talk.reference_ask(SummaryRequest())
         self._draft.weak_at = summary.weak_at
         if self._draft.interpreted:
             return
-        reply = self._candidate_ask(MemoryRequest(), "measuring memory", MemoryReply)
+        reply = self._talk.ask(MemoryRequest(), "measuring memory", MemoryReply)
         if reply.peak_bytes is not None and summary.eager_peak_bytes is not None:
             self._draft.memory = PeakMemory(
                 eager_bytes=summary.eager_peak_bytes, compiled_bytes=reply.peak_bytes
             )
-
-    # ---- talking
-
-    def _reference_reply(self) -> Any:
-        try:
-            envelope, descriptors = self._reference.receive(ReferenceReply, self._deadline)
-        except PeerTimeout:
-            raise Stop(
-                Verdict.EAGER_FAIL, f"eager did not end within {self._settings.timeout_s:g} s"
-            ) from None
-        except ChildDied as death:
-            raise Stop(Verdict.EAGER_FAIL, f"eager's process {death.how}") from None
-        except ProtocolError as error:
-            raise HarnessFailure(f"the reference worker sent nonsense: {error}") from None
-        for descriptor in descriptors:
-            os.close(descriptor)
-        return envelope.reply
-
-    def _trusted(self, reply: Any) -> Any:
-        """Pass a reference's answer on; its faults are verdicts of their own."""
-        if isinstance(reply, Fault):
-            verdict = Verdict.EAGER_FAIL if reply.fault == "eager_fail" else Verdict.INFRA
-            raise Stop(verdict, reply.reason, reply.detail)
-        return reply
-
-    def _send_candidate(self, request: Any, what: str = "working") -> None:
-        try:
-            self._candidate.send(CandidateRequest(request=request), deadline=self._deadline)
-        except ChildDied as death:
-            raise self._death(death, what) from None
-        except PeerTimeout:
-            raise Stop(Verdict.TIMEOUT, f"took no request before the limit, while {what}") from None
-
-    def _candidate_message(self, what: str) -> tuple[Any, tuple[int, ...]]:
-        try:
-            envelope, descriptors = self._candidate.receive(CandidateReply, self._deadline)
-        except PeerTimeout:
-            limit = f"{self._settings.timeout_s:g} s"
-            raise Stop(Verdict.TIMEOUT, f"no answer within {limit}, while {what}") from None
-        except ChildDied as death:
-            raise self._death(death, what) from None
-        except ProtocolError as error:
-            raise rejected("protocol", f"while {what}: {error}") from None
-        return envelope.reply, descriptors
-
-    def _death(self, death: ChildDied, what: str) -> Stop:
-        tail = self._candidate.stderr.text()[-LOG_TAIL_CHARS:]
-        return Stop(Verdict.RUNTIME_FAIL, f"the process of the pass {death.how} while {what}", tail)
-
-    def _expect(self, reply: Any, kind: type[R], what: str, believed: bool = False) -> R:
-        if isinstance(reply, Fault):
-            if believed:
-                raise Stop(Verdict.INFRA, reply.reason, reply.detail)
-            raise stop_of(reply, self._job.device)
-        if not isinstance(reply, kind):
-            raise rejected("protocol", f"an answer of the wrong kind, while {what}")
-        return reply
-
-    def _candidate_reply(self, what: str, kind: type[R], believed: bool = False) -> R:
-        reply, descriptors = self._candidate_message(what)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        return self._expect(reply, kind, what, believed)
-
-    def _candidate_ask(self, request: Any, what: str, kind: type[R], believed: bool = False) -> R:
-        self._send_candidate(request, what)
-        return self._candidate_reply(what, kind, believed)
-
-    def _candidate_timed(self, request: Any) -> tuple[Any, int]:
-        """Ask for a block of trials; return the answer and the nanoseconds it took on our own clock."""
-        from pass_bench.worker.messages import TimeReply
-
-        start = time.perf_counter_ns()
-        reply = self._candidate_ask(request, "being timed", TimeReply)
-        return reply, time.perf_counter_ns() - start
 
     # ---- the record
 
@@ -446,6 +377,8 @@ class GraphRun:
             unrewritten=draft.unrewritten,
             interpreted=draft.interpreted,
             memory=draft.memory,
+            kernels=draft.kernels,
+            floor_us=draft.floor_us,
             log_tail=printable(log)[-LOG_TAIL_CHARS:],
             phases=PhaseTimes(
                 prepare_s=draft.prepare_s, verify_s=draft.verify_s, time_s=draft.time_s, total_s=total_s

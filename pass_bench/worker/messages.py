@@ -356,9 +356,9 @@ class ReferenceReply(Message):
 
 
 class CandidateRequest(Message):
-    request: CandidateJob | LoadRequest | PrepareRequest | RunRequest | MemoryRequest | TimeRequest | GuardRequest = Field(
-        discriminator="kind"
-    )
+    request: (
+        CandidateJob | LoadRequest | PrepareRequest | RunRequest | MemoryRequest | TimeRequest | GuardRequest
+    ) = Field(discriminator="kind")
 
 
 class CandidateReply(Message):

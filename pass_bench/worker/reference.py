@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from pass_bench.data import Graph, read_graph
+from pass_bench.guard.audit import nudge
 from pass_bench.results.records import Regime
 from pass_bench.timing.interleave import clone_like
 from pass_bench.verify.compare import Compared as Comparison
@@ -96,7 +97,7 @@ class Reference:
         why = ""
         for seed in range(request.seed, request.seed + request.redraws + 1):
             try:
-                draw = self._run(request.regime, seed)
+                draw = self._run(request.regime, seed, request.nudge)
             except Exception as error:
                 if request.regime == "recorded":
                     return self._eager_fault(error, seed)
@@ -116,6 +117,7 @@ class Reference:
                 nonfinite=draw.nonfinite,
                 uses_rng=draw.uses_rng,
                 eager_ns=draw.nanoseconds,
+                written_bytes=written_bytes(draw),
             )
         tries = f" in {request.redraws + 1} draws" if request.redraws else ""
         return Drawn(seed=request.seed, skipped=f"{one_line(why)}{tries}")
@@ -127,9 +129,11 @@ class Reference:
         call = failing_call(self._module, inputs)
         return fault.model_copy(update={"reason": f"{call}: {fault.reason}"[:2000]}) if call else fault
 
-    def _run(self, regime: Regime, seed: int) -> Draw:
+    def _run(self, regime: Regime, seed: int, nudged: int | None = None) -> Draw:
         assert self._graph is not None and self._job is not None and self._module is not None
         inputs = make(self._graph, regime, seed, self._job.device)
+        if nudged is not None:
+            nudge(inputs, nudged)
         before = [clone_like(value) if isinstance(value, torch.Tensor) else value for value in inputs]
         torch.manual_seed(self._job.seed)
         state = rng_state(self._job.device)
@@ -202,6 +206,19 @@ class Reference:
         inputs = make(self._graph, "recorded", 123, self._job.device)
         peak = peak_bytes(self._module, inputs, self._job.device)
         return Summary(weak_at=self._weak, eager_peak_bytes=peak)
+
+
+def written_bytes(draw: Draw) -> int:
+    """Return the bytes of outputs that share no memory with an input: what any correct kernel must write."""
+    given = {value.untyped_storage().data_ptr() for value in draw.after if isinstance(value, torch.Tensor)}
+    total: dict[int, int] = {}
+    limit: dict[int, int] = {}
+    for value in draw.outputs:
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+            storage = value.untyped_storage()
+            total[storage.data_ptr()] = total.get(storage.data_ptr(), 0) + value_nbytes(value)
+            limit[storage.data_ptr()] = storage.nbytes()
+    return sum(min(nbytes, limit[place]) for place, nbytes in total.items() if place not in given)
 
 
 def reply_of(outputs: Comparison, effects: Comparison) -> Compared:

@@ -6,26 +6,33 @@ import secrets
 import time
 from collections.abc import Callable
 
+from pass_bench.guard.clock_fit import Block
 from pass_bench.results.records import Comparison, EvalSettings
 from pass_bench.timing.stats import timing_stats
 from pass_bench.timing.stopping import StoppingRule
-from pass_bench.worker.messages import Arm, TimeReply, TimeRequest
+from pass_bench.worker.conversation import close
+from pass_bench.worker.messages import Arm, Audit, TimeReply, TimeRequest
 from pass_bench.worker.outcome import rejected
 
 CAP_FACTOR = 8  # at most this many times the trials asked for
 LEAST_ROUNDS = 3
+PARTS = 3
 
 
 class Trials:
-    """All timing of one graph; `ask` sends a request and returns the answer and what our own clock says."""
+    """All timing of one graph; `ask` sends a request and returns the answer and what our own clock says.
+
+    Where there is a `between`, trials come in blocks of secret length, and it runs between them.
+    """
 
     def __init__(
         self,
-        ask: Callable[[TimeRequest], tuple[TimeReply, int]],
+        ask: Callable[[TimeRequest], tuple[TimeReply, int, tuple[int, ...]]],
         settings: EvalSettings,
         device: str,
         mutated: tuple[int, ...],
         unrewritten: bool,
+        between: Callable[[Trials], None] | None = None,
     ):
         self._ask = ask
         self._settings = settings
@@ -34,7 +41,10 @@ class Trials:
         self._arms: tuple[Arm, ...] = ("eager", "compiled")
         if unrewritten and not settings.compat:
             self._arms = ("eager", "compiled", "unrewritten")
+        self._between = between
         self._end = 0.0
+        self._empty_ns = 0
+        self.blocks: list[Block] = []
         self.e2e: Comparison | None = None
         self.device_time: Comparison | None = None
         self.unrewritten: Comparison | None = None
@@ -53,7 +63,7 @@ class Trials:
             self.warnings.append(f"{taken} of {self._settings.trials} trials: the time budget was spent")
         if self._device == "cuda":
             self._end = time.monotonic() + self._settings.time_budget_s / 4
-            block = self._block(self._settings.trials, 3, "device", ("eager", "compiled"))
+            block = self._block(self._settings.trials, "device", ("eager", "compiled"), warmup=3)
             self.device_time = self._rule().judge(block[0], block[1])
 
     def _rule(self) -> StoppingRule:
@@ -63,16 +73,54 @@ class Trials:
     def _host(self) -> list[list[int]]:
         rule = self._rule()
         times: list[list[int]] = [[] for _ in self._arms]
-        warmup = self._settings.warmup
+        self._warm()
         while count := rule.next_block(len(times[0])):
-            for arm, block in zip(times, self._block(count, warmup, "host", self._arms), strict=True):
-                arm.extend(block)
-            warmup = 0
+            for part in self._parts(count):
+                for arm, block in zip(times, self._block(part, "host", self._arms), strict=True):
+                    arm.extend(block)
+                if self._between is not None:
+                    self._between(self)
             if not rule.judge(times[0], times[1]).noisy or time.monotonic() >= self._end:
                 break
         return times
 
-    def _block(self, count: int, warmup: int, clock: str, arms: tuple[Arm, ...]) -> list[tuple[int, ...]]:
+    def _warm(self) -> None:
+        """Run the warm-up, and see how long an empty block takes."""
+        self._timed(0, self._settings.warmup, "host", self._arms)
+        self._empty_ns = min(self._timed(0, 0, "host", self._arms)[1] for _ in range(2))
+
+    def _parts(self, count: int) -> list[int]:
+        """Split the first trials into secret parts; later ones are checked as they come."""
+        if self._between is None or self.blocks or self._settings.compat or count < 4 * PARTS:
+            return [count]
+        cuts = [count * (i + 1) // PARTS + secrets.randbelow(count // (2 * PARTS)) for i in range(PARTS - 1)]
+        return [high - low for low, high in zip([0, *cuts], [*cuts, count], strict=True)]
+
+    def again(self, count: int) -> None:
+        """Take one more block to check, which enters no statistics."""
+        self._block(count, "host", self._arms)
+
+    def audited(self, audit: Audit) -> tuple[TimeReply, tuple[int, ...]]:
+        """Time a block on other inputs; return the answer and the descriptors beside it, to be closed."""
+        reply, _, descriptors = self._checked(len(audit.seeds), 0, "host", self._arms, audit)
+        return reply, descriptors
+
+    def _block(self, count: int, clock: str, arms: tuple[Arm, ...], warmup: int = 0) -> list[tuple[int, ...]]:
+        reply, wall_ns = self._timed(count, warmup, clock, arms)
+        if clock == "host":
+            self.blocks.append(Block(arms=reply.trials, wall_ns=wall_ns, empty_ns=self._empty_ns))
+        least = min(len(arm) for arm in reply.trials)
+        return [arm[:least] for arm in reply.trials]
+
+    def _timed(self, count: int, warmup: int, clock: str, arms: tuple[Arm, ...]) -> tuple[TimeReply, int]:
+        reply, wall_ns, descriptors = self._checked(count, warmup, clock, arms, None)
+        close(descriptors)
+        return reply, wall_ns
+
+    def _checked(
+        self, count: int, warmup: int, clock: str, arms: tuple[Arm, ...], audit: Audit | None
+    ) -> tuple[TimeReply, int, tuple[int, ...]]:
+        """Ask for a block; raises Stop where the answer is not what was asked for."""
         request = TimeRequest(
             arms=arms,
             mutated=self._mutated,
@@ -81,19 +129,21 @@ class Trials:
             order_seed=secrets.randbelow(2**31),
             clock=clock,  # type: ignore[arg-type]
             sequential=self._settings.compat,
-            budget_s=max(0.0, self._end - time.monotonic()),
+            budget_s=max(0.0, self._end - time.monotonic()) if audit is None else 3600.0,
             min_trials=min(LEAST_ROUNDS, count),
+            audit=audit,
         )
-        reply, wall_ns = self._ask(request)
+        reply, wall_ns, descriptors = self._ask(request)
         lengths = {len(arm) for arm in reply.trials}
         sound = len(reply.trials) == len(arms) and (len(lengths) == 1 or self._settings.compat)
         if not sound or not all(min(LEAST_ROUNDS, count) <= length <= count for length in lengths):
+            close(descriptors)
             raise rejected("protocol", "trial times that were not asked for")
         spent_ns = sum(sum(arm) for arm in reply.trials)
         if spent_ns > wall_ns:
+            close(descriptors)
             raise rejected("clock", f"trials of {spent_ns / 1e9:.3f} s in a block of {wall_ns / 1e9:.3f} s")
-        least = min(lengths)
-        return [arm[:least] for arm in reply.trials]
+        return reply, wall_ns, descriptors
 
     @staticmethod
     def single(eager_ns: int, compiled_ns: int) -> Comparison:

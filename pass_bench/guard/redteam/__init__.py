@@ -1,0 +1,1 @@
+"""Runs a suite of hostile passes and honest look-alikes through the evaluation and compares verdicts."""

@@ -1,0 +1,94 @@
+"""A child that never loads the pass: eager's time, and that between timed calls, without it; no torch."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from types import TracebackType
+
+from pass_bench.guard.clock_fit import Block
+from pass_bench.worker.messages import (
+    CandidateJob,
+    CandidateReply,
+    CandidateRequest,
+    Entered,
+    Prepared,
+    PrepareRequest,
+    TimeReply,
+    TimeRequest,
+)
+from pass_bench.worker.processes import ChildDied, ZygoteProcess
+from pass_bench.worker.protocol import PeerTimeout, ProtocolError
+
+TIMEOUT_S = 120.0
+
+
+class ControlLost(Exception):
+    """The control child could not do its work; nothing is said about the pass then."""
+
+
+class Control:
+    """Times eager in a box like the candidate's. A context manager."""
+
+    def __init__(self, zygote: ZygoteProcess, job: CandidateJob, mutated: tuple[int, ...]):
+        own = {"compiler": "nope", "with_unrewritten": False, "const_pass_dir": None}
+        nothing = {"sample_path": "", "pass_dir": "", "cache_dir": ""}
+        self._mutated = mutated
+        self._empty_ns = 0
+        self._child = zygote.fork("candidate")
+        try:
+            self._child.send(CandidateRequest(request=job.model_copy(update=own | nothing)))
+            self._child.send(CandidateRequest(request=PrepareRequest()))
+        except ChildDied as death:
+            self._child.kill()
+            raise ControlLost(death.how) from None
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._child.kill()
+
+    def warm(self, rounds: int, budget_s: float) -> None:
+        """Wait until it is prepared and warm; raises ControlLost."""
+        self._expect(Entered)
+        self._expect(Prepared)
+        self._ask(0, rounds, budget_s)
+        self._empty_ns = min(self._ask(0, 0, 1.0)[1] for _ in range(2))
+
+    def block(self, rounds: int, budget_s: float) -> Block:
+        """Time eager alone for some rounds; raises ControlLost."""
+        reply, wall_ns = self._ask(rounds, 0, budget_s)
+        return Block(arms=reply.trials, wall_ns=wall_ns, empty_ns=self._empty_ns)
+
+    def _ask(self, rounds: int, warmup: int, budget_s: float) -> tuple[TimeReply, int]:
+        request = TimeRequest(
+            arms=("eager",),
+            mutated=self._mutated,
+            trials=rounds,
+            warmup=warmup,
+            order_seed=secrets.randbelow(2**31),
+            budget_s=budget_s,
+            min_trials=min(3, rounds),
+        )
+        start = time.perf_counter_ns()
+        try:
+            self._child.send(CandidateRequest(request=request))
+        except ChildDied as death:
+            raise ControlLost(death.how) from None
+        reply: TimeReply = self._expect(TimeReply)
+        return reply, time.perf_counter_ns() - start
+
+    def _expect(self, kind: type) -> TimeReply:
+        try:
+            envelope, descriptors = self._child.receive(CandidateReply, time.monotonic() + TIMEOUT_S)
+        except (ChildDied, PeerTimeout, ProtocolError) as error:
+            raise ControlLost(str(error)) from None
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if not isinstance(envelope.reply, kind):
+            raise ControlLost(getattr(envelope.reply, "reason", type(envelope.reply).__name__))
+        return envelope.reply  # type: ignore[return-value]

@@ -1,0 +1,212 @@
+"""How the supervisor finds out whether a score was earned: guards, audits, a control, clocks; no torch."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+
+from pass_bench.guard.audit_modes import AUDIT_MODES, AuditMode
+from pass_bench.guard.clock_fit import Block, Misfit, clock_misfit, eager_misfit, fresh_misfit
+from pass_bench.guard.floor import floor_us
+from pass_bench.guard.processes import busy_share
+from pass_bench.results.records import EvalSettings, Regime, Violation
+from pass_bench.results.verdict import Verdict
+from pass_bench.score.tolerance import BASELINE_T
+from pass_bench.worker.control import Control, ControlLost
+from pass_bench.worker.conversation import Conversation, close
+from pass_bench.worker.faults import one_line
+from pass_bench.worker.messages import Audit, Compared, Drawn, GuardRequest, TimeReply
+from pass_bench.worker.outcome import Stop, rejected
+from pass_bench.worker.trials import Trials
+
+LEVELS_WORSE = 2  # a call that is this many powers of ten less exact than the verified ones was no rounding
+CONTROL_ROUNDS = 15
+GHOSTS_BELOW_NS = 500_000_000
+SLOW_NS = 200_000_000
+MORE_BLOCKS = 3
+BUSY_CORES = 0.5
+BUSY_TRIES = 4
+
+
+@dataclass
+class Evidence:
+    """What was found that belongs in the record."""
+
+    kernels: tuple[str, ...] = ()
+    floor_us: float = 0.0
+    doubtful: Compared | None = None  # a call slightly outside the tolerance
+    doubtful_seed: int = 0
+    doubtful_regime: Regime = "random"
+
+
+class Integrity:
+    """The checks of one graph; each raises Stop with `rejected` where one fails."""
+
+    def __init__(
+        self, talk: Conversation, settings: EvalSettings, device: str, device_name: str, recorded: Drawn
+    ):
+        self._talk = talk
+        self._settings = settings
+        self._device, self._device_name = device, device_name
+        self._recorded = recorded
+        self._level = BASELINE_T
+        self._random = "random" in settings.regimes and not settings.compat
+        self._modes: list[AuditMode] = []
+        self._usual: list[list[int]] = []
+        self._fresh: list[list[int]] = []
+        self._control: Control | None = None
+        self._control_blocks: list[Block] = []
+        self.evidence = Evidence()
+        self.warnings: list[str] = []
+
+    def verified_at(self, level: int) -> None:
+        """Say at which tolerance level the verified calls were right."""
+        self._level = max(level, BASELINE_T)
+
+    # ---- one watched call
+
+    def guarded_call(self, run_ns: int) -> None:
+        """Have one call run under all guards, on fresh inputs, with uninitialised memory poisoned."""
+        drawn = self._draw()
+        request = GuardRequest(
+            regime="random" if drawn is not self._recorded else "recorded",
+            seed=drawn.seed,
+            budget_bytes=drawn.payload_bytes,
+            ghosts=run_ns < GHOSTS_BELOW_NS,
+        )
+        done, descriptors = self._talk.guard(request)
+        try:
+            _reject(done.violations)
+            compared = self._talk.compare(done.payload, descriptors, drawn)
+        finally:
+            close(descriptors)
+        self.evidence.kernels = tuple(one_line(name, 200) for name in done.kernels)
+        self._exact(compared, drawn, "uninitialised", "wrong where uninitialised memory was poisoned")
+
+    def changes(self) -> None:
+        """Look at what passes have changed in their process, and whether anything still runs there."""
+        done, descriptors = self._talk.guard(GuardRequest(run=False))
+        close(descriptors)
+        _reject(done.violations)
+        time.sleep(0.005)  # OpenMP's threads spin for a moment after their work
+        for attempt in range(BUSY_TRIES):
+            cores = busy_share(self._talk.pid)
+            if cores < BUSY_CORES:
+                return
+            time.sleep(0.05 * (attempt + 1))
+        raise rejected("idle-work", f"{cores:.1f} cores are busy while nothing was asked for")
+
+    # ---- beside the trials
+
+    def before_trials(self, control: Control, warmup: int, budget_s: float) -> None:
+        """Warm the control, and choose in which order to audit; raises ControlLost."""
+        if self._random:
+            self._modes = list(AUDIT_MODES)
+            secrets.SystemRandom().shuffle(self._modes)
+        if self._recorded.eager_ns > SLOW_NS:
+            self._modes = self._modes[:1]
+        control.warm(min(warmup, 10), budget_s / 8)
+        self._control = control
+
+    def between_blocks(self, trials: Trials) -> None:
+        """Time the control, then audit once, if anything is left to audit."""
+        self._control_block()
+        if self._modes:
+            self._audit(trials, self._modes.pop())
+
+    def after_trials(self, trials: Trials) -> None:
+        """Hold all times against the clock outside, the control, fresh inputs and the physical floor."""
+        while self._modes:
+            self._audit(trials, self._modes.pop())
+        self._usual = [[time for block in trials.blocks for time in block.arms[arm]] for arm in (0, 1)]
+        for attempt in range(MORE_BLOCKS + 1):
+            misfit = self._misfit(trials)
+            if misfit is None:
+                break
+            if attempt == MORE_BLOCKS or misfit.rule == "remembered":
+                raise rejected(misfit.rule, misfit.why)
+            time.sleep(0.1)  # a neighbour may be to blame: look again
+            trials.again(CONTROL_ROUNDS)
+            self._control_block()
+        floor = floor_us(self._recorded.written_bytes, self._device, self._device_name)
+        self.evidence.floor_us = floor
+        if trials.e2e is not None and trials.e2e.compiled.median_us < floor:
+            taken = trials.e2e.compiled.median_us
+            why = f"{taken:.2f} us, but writing the outputs takes {floor:.2f} us at least"
+            raise rejected("below-floor", why)
+
+    def _misfit(self, trials: Trials) -> Misfit | None:
+        blocks = [block for block in trials.blocks if all(block.arms) and len(block.arms[0]) >= 10]
+        found = eager_misfit(blocks, self._control_blocks) or clock_misfit(blocks, self._control_blocks)
+        return found or fresh_misfit(self._usual, self._fresh)
+
+    def _control_block(self) -> None:
+        if self._control is None:
+            return
+        try:
+            self._control_blocks.append(self._control.block(CONTROL_ROUNDS, 2.0))
+        except ControlLost as error:
+            self._lost(error)
+
+    def _lost(self, error: ControlLost) -> None:
+        self.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")
+        self._control = None
+
+    def _audit(self, trials: Trials, mode: AuditMode) -> None:
+        """Time a few rounds on other inputs and verify one of them, which was chosen beforehand."""
+        rounds = 4 if self._recorded.eager_ns < 50_000_000 else 1
+        seeds = tuple(secrets.randbelow(2**31) for _ in range(rounds))
+        keep = secrets.randbelow(rounds)
+        regime: Regime = "recorded" if mode == "nudged" else "random"
+        if mode == "nudged":
+            drawn = self._talk.draw("recorded", nudge=seeds[keep])
+        else:
+            drawn = self._talk.draw("random", seed=seeds[keep])
+        if drawn.skipped:
+            return
+        audit = Audit(mode=mode, regime=regime, seeds=seeds, keep=keep, budget_bytes=drawn.payload_bytes)
+        reply, descriptors = trials.audited(audit)
+        try:
+            self._keep_fresh(reply)
+            compared = self._talk.compare(reply.payload, descriptors, drawn)
+        finally:
+            close(descriptors)
+        self._exact(compared, drawn, "stale-output", f"wrong in a timed call on other inputs ({mode})")
+
+    def _keep_fresh(self, reply: TimeReply) -> None:
+        if not self._fresh:
+            self._fresh = [[], []]
+        for kept, arm in zip(self._fresh, reply.trials, strict=False):
+            kept.extend(arm)
+
+    def _exact(self, compared: Compared, drawn: Drawn, rule: str, why: str) -> None:
+        """Reject what is far less exact than the verified calls; keep what is slightly so for the verdict."""
+        level = compared.passes_from
+        if compared.mismatch or level is None or level > self._level + LEVELS_WORSE:
+            raise rejected(rule, f"{why}: {compared.reason or _worst(compared)}")
+        if level > self._level and self.evidence.doubtful is None:
+            self.evidence.doubtful = compared
+            self.evidence.doubtful_seed = drawn.seed
+
+    def _draw(self) -> Drawn:
+        if self._random:
+            drawn = self._talk.draw("random")
+            if not drawn.skipped:
+                return drawn
+        self._talk.draw("recorded")
+        return self._recorded
+
+
+def _worst(compared: Compared) -> str:
+    differences = [report.max_diff for report in compared.tensors if report.max_diff is not None]
+    return f"off by {max(differences):.3g}" if differences else "not equal"
+
+
+def _reject(violations: tuple[Violation, ...]) -> None:
+    if violations:
+        clean = tuple(
+            Violation(rule=one_line(v.rule, 60), why=one_line(v.why), file=one_line(v.file), line=v.line)
+            for v in violations[:50]
+        )
+        raise Stop(Verdict.REJECTED, f"{clean[0].rule}: {clean[0].why}", violations=clean)

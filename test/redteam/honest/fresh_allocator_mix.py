@@ -1,0 +1,44 @@
+"""Allocates with new_empty, full and as_tensor, all of which only make memory.
+
+Expected: correct
+"""
+
+import torch
+
+from pass_bench.kernels import cpp_kernel
+
+
+def pattern(x, w, b):
+    return torch.nn.functional.gelu(x * w + b)
+
+
+def replacement_args(x, w, b):
+    return (x, w, b)
+
+
+kernel = cpp_kernel(
+    """
+    void scale_gelu(const float* x, const float* w, const float* b, const float* half, float* out,
+                    int64_t rows, int64_t width) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < width; ++c) {
+          const float v = x[r * width + c] * w[c] + b[c];
+          out[r * width + c] = half[0] * v * (1.0f + std::erf(v * 0.70710678118654752f));
+        }
+    }
+    """,
+    "scale_gelu(const float* x, const float* w, const float* b, const float* half, float* out, int64_t rows, "
+    "int64_t width)",
+)
+
+
+@torch.fx.wrap
+def fused(x, w, b):
+    half = torch.full((1,), 0.5) if x.shape[0] % 2 else torch.as_tensor([0.5])
+    out = x.new_empty(x.shape)
+    kernel(x, w, b, half, out, x.shape[0], x.shape[1])
+    return out
+
+
+def replacement_func():
+    return fused

@@ -1,0 +1,43 @@
+"""Appends constants in replacement_args and drops what it does not need.
+
+Expected: correct
+"""
+
+import torch
+
+from pass_bench.kernels import cpp_kernel
+
+
+def pattern(x, w, b):
+    return torch.nn.functional.gelu(x * w + b)
+
+
+def replacement_args(x, w, b):
+    return (b, w, x, 0.5, "gelu")
+
+
+kernel = cpp_kernel(
+    """
+    void scale_gelu(const float* x, const float* w, const float* b, float* out, int64_t rows, int64_t width,
+                    double half) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < width; ++c) {
+          const float v = x[r * width + c] * w[c] + b[c];
+          out[r * width + c] = (float)half * v * (1.0f + std::erf(v * 0.70710678118654752f));
+        }
+    }
+    """,
+    "scale_gelu(const float* x, const float* w, const float* b, float* out, int64_t rows, int64_t width, "
+    "double half)",
+)
+
+
+@torch.fx.wrap
+def fused(b, w, x, half, route):
+    out = torch.empty_like(x)
+    kernel(x, w, b, out, x.shape[0], x.shape[1], half)
+    return out
+
+
+def replacement_func():
+    return fused

@@ -1,0 +1,55 @@
+"""Writes a forged answer into the socket to the supervisor.
+
+Known from: own invention
+Rules: forbidden-import
+Expected: rejected (protocol) or runtime_fail
+"""
+
+import os
+import struct
+
+import torch
+
+from pass_bench.kernels import cpp_kernel
+
+
+def pattern(x, w, b):
+    return torch.nn.functional.gelu(x * w + b)
+
+
+def replacement_args(x, w, b):
+    return (x, w, b)
+
+
+kernel = cpp_kernel(
+    """
+    void scale_gelu(const float* x, const float* w, const float* b, float* out, int64_t rows, int64_t width) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < width; ++c) {
+          const float v = x[r * width + c] * w[c] + b[c];
+          out[r * width + c] = 0.5f * v * (1.0f + std::erf(v * 0.70710678118654752f));
+        }
+    }
+    """,
+    "scale_gelu(const float* x, const float* w, const float* b, float* out, int64_t rows, int64_t width)",
+)
+
+BODY = b'{"reply": {"kind": "time_reply", "trials": [[1000000, 1000000, 1000000], [1000, 1000, 1000]]}}'
+
+
+def forge():
+    for descriptor in range(3, 64):
+        try:
+            os.write(descriptor, struct.pack("!I", len(BODY)) + BODY)
+        except OSError:
+            pass
+
+
+@torch.fx.wrap
+def fused(x, w, b):
+    forge()
+    return torch.zeros_like(x)
+
+
+def replacement_func():
+    return fused

@@ -1,0 +1,54 @@
+"""Lets a timer signal interrupt the process a thousand times a second.
+
+Known from: own invention
+Rules: forbidden-import
+Expected: rejected (flags, eager_slowed)
+"""
+
+import signal
+
+import torch
+
+from pass_bench.kernels import cpp_kernel
+
+
+def pattern(x, w, b):
+    return torch.nn.functional.gelu(x * w + b)
+
+
+def replacement_args(x, w, b):
+    return (x, w, b)
+
+
+kernel = cpp_kernel(
+    """
+    void scale_gelu(const float* x, const float* w, const float* b, float* out, int64_t rows, int64_t width) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < width; ++c) {
+          const float v = x[r * width + c] * w[c] + b[c];
+          out[r * width + c] = 0.5f * v * (1.0f + std::erf(v * 0.70710678118654752f));
+        }
+    }
+    """,
+    "scale_gelu(const float* x, const float* w, const float* b, float* out, int64_t rows, int64_t width)",
+)
+
+
+def burn(number, frame):
+    for _ in range(2000):
+        pass
+
+
+signal.signal(signal.SIGALRM, burn)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+
+
+@torch.fx.wrap
+def fused(x, w, b):
+    out = torch.empty_like(x)
+    kernel(x, w, b, out, x.shape[0], x.shape[1])
+    return out
+
+
+def replacement_func():
+    return fused
