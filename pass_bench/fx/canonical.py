@@ -122,18 +122,28 @@ def _inlined(function: FunctionType, node: fx.Node | CallView) -> CallView | Non
 
 @functools.cache
 def _without_dispatch(function: FunctionType) -> FunctionType:
-    """`function` rebuilt so that it runs its body instead of offering itself to `__torch_function__`."""
-    checks = {name: _never for name in function.__globals__ if name.startswith("has_torch_function")}
-    cells = tuple(_rebuilt_cell(cell) for cell in function.__closure__ or ())
-    scope = {**function.__globals__, **checks}
+    """`function` rebuilt to run its body, and the bodies of what it calls beside it, without dispatching."""
+    return _rebuilt(function, {})
+
+
+def _rebuilt(function: FunctionType, done: dict[FunctionType, FunctionType]) -> FunctionType:
+    if function in done:
+        return done[function]
+    scope = dict(function.__globals__)
+    cells = tuple(CellType(cell.cell_contents) for cell in function.__closure__ or ())
     rebuilt = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells or None)
     rebuilt.__kwdefaults__ = function.__kwdefaults__
+    done[function] = rebuilt
+    for cell in cells:
+        if isinstance(cell.cell_contents, FunctionType):
+            cell.cell_contents = _rebuilt(cell.cell_contents, done)
+    for name in function.__code__.co_names:
+        value = scope.get(name)
+        if name.startswith("has_torch_function"):
+            scope[name] = _never
+        elif isinstance(value, FunctionType) and value.__module__ == function.__module__:
+            scope[name] = _rebuilt(value, done)
     return rebuilt
-
-
-def _rebuilt_cell(cell: CellType) -> CellType:
-    value = cell.cell_contents
-    return CellType(_without_dispatch(value)) if isinstance(value, FunctionType) else cell
 
 
 def _never(*args: Any, **kwargs: Any) -> bool:

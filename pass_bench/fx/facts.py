@@ -7,8 +7,10 @@ come from the schema of the node's own operator and err on the side of more orde
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType
 from typing import Any
@@ -50,7 +52,7 @@ class Facts:
         since: list[fx.Node] = []
         for node in graph.nodes:
             facts = self.nodes.get(node)
-            if facts is None:
+            if facts is None or node.op == "placeholder":
                 continue
             if facts.barrier:
                 yield from ((earlier, node) for earlier in since)
@@ -127,8 +129,22 @@ def graph_facts(gm: fx.GraphModule, inputs: Sequence[Any] | None = None) -> Fact
     """
     if inputs is None:
         return Facts(_from_schemas(gm.graph, {}, {}))
-    runner = _FakeRun(gm, inputs)
-    return runner.run()
+    with _quiet():
+        return _FakeRun(gm, inputs).run()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what fake execution says about nodes it cannot run away from the user: it is no error here."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def _from_schemas(

@@ -221,13 +221,12 @@ class _Searcher:
                 lambda: f"pattern node '{wanted.name}' ({self.pattern.label(wanted)}) meets {show(given)}"
             )
             return None
-        if not self._closed(wanted, given):
-            return None
         more = self._unify_call(wanted, given)
-        if more is not None:
-            state.nodes[wanted] = given
-            state.taken.add(given)
-            state.trail.append(("node", wanted))
+        if more is None or not self._closed(wanted, given):
+            return None
+        state.nodes[wanted] = given
+        state.taken.add(given)
+        state.trail.append(("node", wanted))
         return more
 
     def _bind(self, placeholder: fx.Node, given: Any) -> list[tuple[Any, Any]] | None:

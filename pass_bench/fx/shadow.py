@@ -57,13 +57,15 @@ def shadow_function(function: FunctionType, call: Call) -> FunctionType:
 def _shadow(function: FunctionType, call: Call, done: dict[FunctionType, FunctionType]) -> FunctionType:
     if function in done:
         return done[function]
-    scope = dict(function.__globals__)
+    scope = {
+        **function.__globals__,
+        "__builtins__": {**vars(builtins), "__import__": _import_view(call)},
+    }
     rebuilt = FunctionType(
         function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
     )
     rebuilt.__kwdefaults__ = function.__kwdefaults__
     done[function] = rebuilt
-    scope["__builtins__"] = {**vars(builtins), "__import__": _import_view(call)}
     for name in _names(function.__code__):
         value = scope.get(name)
         if isinstance(value, FunctionType) and _root(value) not in _ROOTS:

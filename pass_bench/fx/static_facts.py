@@ -51,12 +51,17 @@ def _of_operator(form: Form) -> Effect:
                 alias = True
                 if argument.alias_info.is_write and argument.name in form.arguments:
                     writes += nodes_in(form.arguments[argument.name])
-        implicit = torch._C._dispatch_has_kernel_for_dispatch_key(
-            overload.name(), "CompositeImplicitAutograd"
-        )
-        alias = alias or implicit
+        alias = alias or _is_composite(overload)
     random = any(torch.Tag.nondeterministic_seeded in o.tags for o in overloads) and not _draws_nothing(form)
     return Effect((*writes, *_flagged(form)), alias, random)
+
+
+def _is_composite(overload: torch._ops.OpOverload) -> bool:
+    """Whether an operator is made of others, which may return their input; TorchScript's own are taken so."""
+    try:
+        return torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd")
+    except RuntimeError:
+        return True
 
 
 def _of_function(node: fx.Node, form: Form) -> Effect:

@@ -41,11 +41,13 @@ class TraceAttribute(TraceProxy):
         self.attr = name
         self.tracer = root.tracer
         self._node: fx.Node | None = None
+        self._name = self.tracer.local_name() or name
 
     @property
     def node(self) -> fx.Node:  # type: ignore[override]
         if self._node is None:
-            self._node = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node
+            args = (self.root, self.attr)
+            self._node = self.tracer.create_proxy("call_function", getattr, args, {}, name=self._name).node
         return self._node
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -88,7 +90,7 @@ class SourceTracer(fx.Tracer):
         name: str | None = None,
         type_expr: Any = None,
     ) -> fx.Node:
-        return self.graph.create_node(kind, target, args, kwargs, name or self._local_name(), type_expr)
+        return self.graph.create_node(kind, target, args, kwargs, name or self.local_name(), type_expr)
 
     def create_arg(self, a: Any) -> Any:
         if isinstance(a, torch.Size):
@@ -108,7 +110,8 @@ class SourceTracer(fx.Tracer):
             return self.create_proxy("call_method", name, args, kwargs)
         return self.create_proxy("call_function", target, args, kwargs)
 
-    def _local_name(self) -> str | None:
+    def local_name(self) -> str | None:
+        """The local variable that the operation being executed is assigned to, in a function we follow."""
         frame = inspect.currentframe()
         while frame is not None:
             names = self.sources.get(frame.f_code)
