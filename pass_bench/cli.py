@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import click
@@ -14,6 +15,8 @@ COMMANDS = {
     "eval": "pass_bench.worker.commands:eval_command",
     "batch": "pass_bench.batch.commands:batch_command",
     "calibrate": "pass_bench.timing.commands:calibrate_command",
+    "check": "pass_bench.guard.commands:check_command",
+    "selftest": "pass_bench.guard.commands:selftest_command",
     "show": "pass_bench.fx.commands:show_command",
     "doctor": "pass_bench.worker.doctor:doctor_command",
     "score": "pass_bench.score.commands:score_command",
@@ -43,20 +46,34 @@ def passbench() -> None:
 
 
 def run(command: click.Command, args: list[str] | None = None) -> int:
-    """Run a click command; return the exit code: 0 done, 2 bad input or usage, 3 our own failure."""
+    """Run a click command; return the exit code: 0 done, 2 bad input or usage, 3 our own failure.
+
+    Every error is one line; PASSNET_DEBUG=1 shows the traceback of one that nobody foresaw.
+    """
     try:
         result = command.main(args=args, prog_name=command.name, standalone_mode=False)
     except PassBenchError as error:
         click.echo(f"{command.name}: {error}", err=True)
         return error.exit_code
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return 2
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context is not None else command.name
+        click.echo(f"{where}: {' '.join(error.format_message().split())} (see {where} --help)", err=True)
         return 2
     except click.Abort:
         click.echo(f"{command.name}: interrupted", err=True)
         return 3
     except OSError as error:
         click.echo(f"{command.name}: {error}", err=True)
+        return 3
+    except Exception as error:
+        if os.environ.get("PASSNET_DEBUG"):
+            raise
+        words = " ".join(str(error).split())[:500]
+        click.echo(f"{command.name}: internal error: {type(error).__name__}: {words}", err=True)
         return 3
     return result if isinstance(result, int) else 0
 
