@@ -12,7 +12,7 @@ class InductorDirect:
     """Our own capture, compiled by Inductor, behind the check that `pass_mgr_direct` uses."""
 
     uses_passes = False
-    preload: tuple[str, ...] = ("base", "inductor")
+    preload: tuple[str, ...] = ("base", "dynamo", "rewrite", "inductor")
 
     def compile(
         self, module: Any, graph: Any, inputs: Sequence[Any], rules: Sequence[Any], device: str

@@ -32,7 +32,7 @@ class PassMgr:
     """A Dynamo backend that rewrites each segment it is given."""
 
     uses_passes = True
-    preload: tuple[str, ...] = ("base", "dynamo")
+    preload: tuple[str, ...] = ("base", "dynamo", "rewrite")
 
     def compile(
         self, module: Any, graph: Any, inputs: Sequence[Any], rules: Sequence[Any], device: str

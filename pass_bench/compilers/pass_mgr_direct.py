@@ -12,7 +12,7 @@ class PassMgrDirect:
     """Our own capture and rewrite, run as straight code without Dynamo's guards."""
 
     uses_passes = True
-    preload: tuple[str, ...] = ("base",)
+    preload: tuple[str, ...] = ("base", "dynamo", "rewrite")
 
     def compile(
         self, module: Any, graph: Any, inputs: Sequence[Any], rules: Sequence[Any], device: str

@@ -18,7 +18,7 @@ class PassMgrGraph:
     """
 
     uses_passes = True
-    preload: tuple[str, ...] = ("base",)
+    preload: tuple[str, ...] = ("base", "dynamo", "rewrite")
 
     def compile(
         self, module: Any, graph: Any, inputs: Sequence[Any], rules: Sequence[Any], device: str

@@ -40,11 +40,13 @@ def restrict(
     read: Iterable[Path],
     write: Iterable[Path],
     devices: Iterable[Path] = (),
+    change: Iterable[Path] = (),
     may_signal_outside: bool = False,
 ) -> int:
     """Confine the calling thread and its children to the given trees; returns the Landlock version used.
 
-    `read` may be read and executed, `write` also changed, `devices` opened, written and sent ioctls. TCP,
+    `read` may be read and executed, `write` also changed, `devices` opened, written and sent ioctls,
+    `change` read and its files written but nothing made there. TCP,
     other processes' abstract sockets and signals to processes outside go too, as far as the kernel knows
     how. Paths that do not exist are left out. Raises OSError where the kernel has no Landlock.
     """
@@ -61,6 +63,7 @@ def restrict(
             (read, READ),
             (write, handled & ~_IOCTL_DEV),
             (devices, READ | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV),
+            (change, READ | _WRITE_FILE),
         ):
             for path in paths:
                 _allow(ruleset, path, rights & handled)

@@ -188,6 +188,9 @@ def _enter_landlock(spec: SandboxSpec, entered: tuple[str, ...], warnings: list[
         return landlock.restrict(
             read=[*system, *etc, *filesystem.runtime_dirs(), *spec.read_only, Path("/dev/fd")],
             write=[*scratch, *spec.writable],
+            # CUDA names its threads through /proc/self/task and fails (error 304) where it may not. A new pid
+            # namespace has only the pass's own processes there, and what belongs to the machine is read-only.
+            change=[Path("/proc") if "pid" in entered else Path("/proc/self/task")],
             devices=[
                 *(Path("/dev") / name for name in filesystem.DEVICES),
                 *filesystem.gpu_devices(),

@@ -61,6 +61,8 @@ def clean_environment(device: str, visible: str | None = None) -> dict[str, str]
     package_parent = str(Path(__file__).resolve().parent.parent.parent)
     kept["PYTHONPATH"] = os.pathsep.join([package_parent, *filter(None, [os.environ.get("PYTHONPATH")])])
     kept["PYTHONDONTWRITEBYTECODE"] = "1"
+    # Inductor's pool would start one Python with torch per core, in every child, to compile a kernel or two.
+    kept.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     kept["OPENBLAS_NUM_THREADS"] = "1"  # numpy's own pool would start a thread before the fork
     kept["KINETO_LOG_LEVEL"] = "5"  # measuring memory would write to the captured output of the pass
     return kept

@@ -25,7 +25,15 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PRELOAD = {
     "base": ("torch", "torch.fx", "triton", "triton.language", "numpy"),
-    "dynamo": ("torch._dynamo",),
+    "dynamo": ("torch._dynamo", "torch._dynamo.convert_frame"),
+    "rewrite": (
+        "torch.fx.experimental.symbolic_shapes",
+        "torch.fx.experimental.validator",
+        "torch._subclasses.fake_tensor",
+        "pass_bench.fx",
+        "pass_bench.passes",
+        "pass_bench.runtime",
+    ),
     "inductor": ("torch._inductor.compile_fx", "torch._inductor.codecache"),
 }
 ROLES = {
