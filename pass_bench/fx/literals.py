@@ -11,7 +11,8 @@ from torch import fx
 def same_literal(one: Any, two: Any) -> bool:
     """Whether two values are the same node, or equal literals of the same type.
 
-    Lists, tuples and torch.Size are alike; -0.0 and 0.0 differ, nan equals nan.
+    Lists, tuples and torch.Size are alike; -0.0 and 0.0 differ, nan equals nan. Devices that hold data are
+    alike: a graph's are moved to where it is evaluated, so a pattern that says cuda:0 means that place too.
     """
     if isinstance(one, fx.Node) or isinstance(two, fx.Node):
         return one is two
@@ -31,6 +32,8 @@ def same_literal(one: Any, two: Any) -> bool:
         return one is two or (
             one.dtype == two.dtype and one.shape == two.shape and bool(torch.equal(one, two))
         )
+    if isinstance(one, torch.device):
+        return (one.type == "meta") == (two.type == "meta")
     if isinstance(one, float | complex):
         return repr(one) == repr(two)
     return bool(one == two)

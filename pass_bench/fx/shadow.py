@@ -41,11 +41,11 @@ def _view(value: Any, call: Call) -> Any:
 
 
 def _root(value: Any) -> str:
-    module = getattr(value, "__module__", None) or getattr(getattr(value, "__self__", None), "__name__", "")
-    if isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, ModuleType):
-        module = getattr(type(value.__self__), "__module__", "") if module is None else module
-        if str(getattr(value.__self__, "__name__", "")).startswith("_VariableFunctions"):
-            module = "torch"
+    """The package that a function belongs to; torch's own builtins name their owner, not a module."""
+    module = getattr(value, "__module__", None)
+    if module is None and isinstance(value, BuiltinFunctionType):
+        owner = getattr(value.__self__, "__name__", "")
+        module = "torch" if owner.startswith("_VariableFunctions") else owner
     return str(module).split(".")[0]
 
 

@@ -41,7 +41,8 @@ class TraceAttribute(TraceProxy):
         self.attr = name
         self.tracer = root.tracer
         self._node: fx.Node | None = None
-        self._name = self.tracer.local_name() or name
+        followed = self.tracer.local_name() if isinstance(self.tracer, SourceTracer) else None
+        self._name = followed or name
 
     @property
     def node(self) -> fx.Node:  # type: ignore[override]

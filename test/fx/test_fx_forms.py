@@ -78,6 +78,11 @@ SAME: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
     ),
     ("overload", lambda x, y: torch.ops.aten.add.Tensor(x, y), lambda x, y: x + y),
     ("device as string", lambda x, y: x.to("cpu"), lambda x, y: x.to(device=torch.device("cpu"))),
+    (
+        "any device that holds data",
+        lambda x, y: x.to(torch.device("cuda", 0)),
+        lambda x, y: x.to("cpu"),
+    ),
     ("dtype keyword", lambda x, y: x.to(torch.float16), lambda x, y: x.to(dtype=torch.float16)),
     ("list and tuple", lambda x, y: torch.cat([x, y], -1), lambda x, y: torch.cat((x, y), dim=-1)),
     ("where as method", lambda x, y: y.where(x, 0.0), lambda x, y: torch.where(x, y, 0.0)),
@@ -87,6 +92,7 @@ SAME: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
 ]
 
 DIFFERENT: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
+    ("meta device", lambda x, y: x.to("meta"), lambda x, y: x.to("cpu")),
     ("in place or not", lambda x, y: x + y, lambda x, y: operator.iadd(x, y)),
     ("in place flag", lambda x, y: F.relu(x), lambda x, y: F.relu(x, inplace=True)),
     ("alpha", lambda x, y: x + y, lambda x, y: torch.add(x, y, alpha=2)),

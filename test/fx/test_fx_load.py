@@ -13,6 +13,7 @@ from pass_bench.data import Argument, Graph, TensorMeta, read_graph
 from pass_bench.errors import BadInput
 from pass_bench.fx import capture, load_module
 from pass_bench.fx.load import MoveDevices
+from pass_bench.inputs import make_inputs
 
 HEADER = "import torch\nfrom torch import device\n\nclass GraphModule(torch.nn.Module):\n"
 
@@ -114,6 +115,24 @@ def test_what_may_not_run_is_refused_with_its_line(code: str) -> None:
         load_module(graph(code, ("in_0",)))
     assert caught.value.path == Path("/somewhere/g/model.py")
     assert caught.value.line == 6
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+def test_every_shared_graph_runs_on_the_gpu(shared_dir: Path) -> None:
+    for path in sorted((shared_dir / "graphs").glob("gn_*")):
+        if path.name == "gn_test_mobilenetv4_swapped_meta":
+            continue  # its recorded shapes are permuted: it runs nowhere
+        read = read_graph(path)
+        module = load_module(read, "cuda")
+        gm = capture(module, read)
+        results = []
+        for call in (module, gm):
+            torch.manual_seed(0)
+            with torch.no_grad():
+                results.append(call(*make_inputs(read, device="cuda")))
+        for eager, captured in zip(*results, strict=True):
+            torch.testing.assert_close(captured, eager, equal_nan=True)
 
 
 def operations(code: str) -> int:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from pass_bench.fx.extract import extract
 from pass_bench.fx.groups import connected_groups, convex_groups
 from pass_bench.fx.match import GraphView, search
 from pass_bench.fx.plan import Pattern
-from pass_bench.fx.replacement import trace_arguments
+from pass_bench.fx.replacement import Arguments, trace_arguments
 from pass_bench.fx.rewrite import Replacement, replace
 from pass_bench.fx.source import to_python
 from pass_bench.inputs import make_inputs
@@ -88,8 +89,12 @@ def stands_for_itself(group: Group, gm: fx.GraphModule) -> Replacement:
     match = Match(
         {cut.image[n]: n for n in group}, dict(zip(pattern.placeholders, cut.arguments, strict=True))
     )
-    arguments = trace_arguments(lambda *args: args, len(cut.arguments))
-    return Replacement(pattern, match, arguments, callable_of(cut.module))
+    return Replacement(pattern, match, all_arguments(len(cut.arguments)), callable_of(cut.module))
+
+
+@functools.cache
+def all_arguments(count: int) -> Arguments:
+    return trace_arguments(lambda *args: args, count)
 
 
 def callable_of(module: fx.GraphModule) -> Callable[..., Any]:
