@@ -14,6 +14,8 @@ COMMANDS = {
     "dataset": "pass_bench.dataset.commands:dataset_command",
     "eval": "pass_bench.worker.commands:eval_command",
     "batch": "pass_bench.batch.commands:batch_command",
+    "pack": "pass_bench.batch.submission_commands:pack_command",
+    "verify": "pass_bench.batch.submission_commands:verify_command",
     "calibrate": "pass_bench.timing.commands:calibrate_command",
     "check": "pass_bench.guard.commands:check_command",
     "selftest": "pass_bench.guard.commands:selftest_command",

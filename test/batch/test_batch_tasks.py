@@ -55,7 +55,8 @@ def test_shards_are_disjoint_and_complete(three: Path) -> None:
     samples = sample_tasks([three / "list.txt"], None, None)
     whole = {(t.owner.name, t.index) for t in graph_tasks(samples, [("nope", False)])}
     parts = [
-        {(t.owner.name, t.index) for t in graph_tasks(samples, [("nope", False)], shard=(i, 2))} for i in (1, 2)
+        {(t.owner.name, t.index) for t in graph_tasks(samples, [("nope", False)], shard=(i, 2))}
+        for i in (1, 2)
     ]
     assert parts[0] | parts[1] == whole and not parts[0] & parts[1]
     assert {t.owner.name for t in graph_tasks(samples, [("nope", False)], limit=2)} == {"a", "b"}
