@@ -173,16 +173,14 @@ def plan(
             and part.category != "sole_op_subgraphs"
         ):
             dims += _chosen_dims(shape[1], budget.dims)
-        new = [
-            g
-            for g in _variants(record, graph, part, shape[1], dims, budget)
-            if f"{part.category} {g.uid}" not in seen
-        ]
-        if new:
-            instances[shape] = made + 1
-        for planned in new:
-            seen.add(f"{part.category} {planned.uid}")
-            yield planned
+        new = 0
+        for planned in _variants(record, graph, part, shape[1], dims, budget):
+            key = f"{part.category} {planned.uid}"
+            if key not in seen:
+                seen.add(key)
+                new += 1
+                yield planned
+        instances[shape] = made + bool(new)
 
 
 def _worth(record: ModelRecord, part: Part) -> tuple[bool, str, int]:

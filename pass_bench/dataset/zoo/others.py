@@ -14,6 +14,7 @@ from pass_bench.errors import BadInput
 
 VISION = "computer_vision"
 _MOST_PARAMETERS = 40_000_000
+_PIXELS = 112
 
 
 def _floats(*shape: int) -> torch.Tensor:
@@ -63,16 +64,24 @@ def _size_hint(name: str) -> int:
 
 
 def timm_build(entry: Entry) -> Built:
-    """A timm model without pretrained weights, at its own image size."""
+    """A timm model without pretrained weights, on images of up to 112 pixels where it takes them."""
     import timm
 
+    name = entry.settings["name"]
     with torch.device("meta"):
-        parameters = sum(p.numel() for p in timm.create_model(entry.settings["name"]).parameters())
+        module = timm.create_model(name)
+    parameters = sum(p.numel() for p in module.parameters())
     if parameters > _MOST_PARAMETERS:
         raise BadInput(f"{parameters} parameters are more than {_MOST_PARAMETERS}", path=entry.name)
-    module = timm.create_model(entry.settings["name"], pretrained=False).eval()
     channels, height, width = module.default_cfg["input_size"]
-    return Built(module, _images("x", channels, height, width))
+    size = min(height, _PIXELS)
+    try:
+        module = timm.create_model(name, img_size=size)
+    except (TypeError, AssertionError, ValueError, RuntimeError):
+        module = timm.create_model(name)
+        if module.default_cfg.get("fixed_input_size"):
+            size = height
+    return Built(module.eval(), _images("x", channels, size, size * width // height))
 
 
 def torchvision_catalog() -> Iterator[Entry]:
@@ -89,7 +98,7 @@ def torchvision_catalog() -> Iterator[Entry]:
 
 
 def torchvision_build(entry: Entry) -> Built:
-    """A torchvision model without weights: images of 224, clips of 8 frames of 112."""
+    """A torchvision model without weights, on images or 8 frames of 112 pixels (224 where that is fixed)."""
     import torchvision
 
     name = entry.settings["name"]
@@ -110,7 +119,7 @@ def torchvision_build(entry: Entry) -> Built:
             module,
             lambda batch, _: {"image1": _floats(batch, 3, 128, 128), "image2": _floats(batch, 3, 128, 128)},
         )
-    size_hint = 299 if "inception" in name else 224
+    size_hint = 224 if name.startswith(("vit", "maxvit")) else _PIXELS
     return Built(module, _images("x", 3, size_hint, size_hint))
 
 
@@ -134,11 +143,11 @@ def smp_catalog() -> Iterator[Entry]:
 
 
 def smp_build(entry: Entry) -> Built:
-    """A segmentation model of 128 pixels without weights."""
+    """A segmentation model on images of 64 pixels, without weights."""
     import segmentation_models_pytorch as smp
 
     module = smp.create_model(entry.settings["arch"], entry.settings["encoder"], encoder_weights=None).eval()
-    return Built(module, _images("x", 3, 128, 128))
+    return Built(module, _images("x", 3, 64, 64))
 
 
 def ultralytics_catalog() -> Iterator[Entry]:
@@ -156,7 +165,7 @@ def ultralytics_catalog() -> Iterator[Entry]:
 
 
 def ultralytics_build(entry: Entry) -> Built:
-    """A YOLO model of 320 pixels from its YAML."""
+    """A YOLO model from its YAML, on images of 128 pixels."""
     from pathlib import Path
 
     import ultralytics
@@ -174,7 +183,7 @@ def ultralytics_build(entry: Entry) -> Built:
     if kind not in classes:
         raise BadInput(f"task {kind} is not built here", path=entry.name)
     module = classes[kind](str(path), verbose=False).eval()
-    return Built(module, _images("x", 3, 320, 320))
+    return Built(module, _images("x", 3, 128, 128))
 
 
 def torchaudio_catalog() -> Iterator[Entry]:
