@@ -25,6 +25,9 @@
     return size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(1) : String(Number(value.toPrecision(3)));
   };
   const micro = (us) => (typeof us !== "number" ? "–" : us < 1000 ? `${us.toPrecision(3)} µs` : `${(us / 1000).toPrecision(3)} ms`);
+  const around = ([median, low, high]) => (median < 1000 ? `${micro(median)} (${low.toPrecision(3)} – ${high.toPrecision(3)})`
+    : `${micro(median)} (${(low / 1000).toPrecision(3)} – ${(high / 1000).toPrecision(3)})`);
+  const exact = (value) => (typeof value === "number" ? String(Number(value.toPrecision(7))) : value ?? "–");
   const bytes = (n) => (n < 1024 ? `${n} B` : n < 1048576 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / 1048576).toFixed(1)} MiB`);
   const words = (name) => name.replaceAll("_", " ");
   const tail = (path) => path.split("/").filter(Boolean).pop() || path;
@@ -189,7 +192,7 @@
         if (state.open.has(row)) body.append(...row.members.filter(keeps).map((graph) => graphLine(graph, colour, true)));
       }
       $("#more").hidden = rows.length <= state.shown;
-      $("#count").textContent = `${rows.length} ${state.mode}`;
+      $("#count").textContent = `${rows.length} ${rows.length === 1 ? state.mode.slice(0, -1) : state.mode}`;
       $$(".seg button").forEach((b) => b.setAttribute("aria-pressed", String(b.dataset.mode === state.mode)));
       const chip = $("#change");
       chip.hidden = !state.letter;
@@ -242,7 +245,7 @@
       if (error || skipped) rows.push([regime, error ? `raised: ${error}` : `skipped: ${skipped}`, "", "", "", ""]);
       for (const [where, dtype, compiled, shape, level, max, mean, nonfinite, worst, f64, eager64] of tensors) {
         const kind = `${dtype}${compiled === dtype ? "" : ` → ${compiled}`} [${shape.join(", ")}]`;
-        const at = worst ? `[${worst[0].join(", ")}] expected ${small(worst[1])}, got ${small(worst[2])}, allowed ±${small(worst[3])}` : "–";
+        const at = worst ? `[${worst[0].join(", ")}] expected ${exact(worst[1])}, got ${exact(worst[2])}, allowed ±${small(worst[3])}` : "–";
         const truth = f64 === null ? "–" : `${small(f64)} (eager ${small(eager64)})`;
         rows.push([`${regime} · ${where}`, el("span", {}, kind, nonfinite ? el("span", { class: "flag weak" }, "NaN or inf") : ""), el("span", { title: `passes from t = ${level ?? "never"}` }, levels(level), ` ${level ?? "never"}`), `${small(max)} / ${small(mean)}`, truth, at]);
       }
@@ -268,7 +271,7 @@
     for (const [rule, why, file, line] of detail.violations || []) card.append(el("p", { class: "callout bad" }, `${rule}: ${why}${file ? ` (${file}${line ? `:${line}` : ""})` : ""}`));
     const clocks = Object.entries(detail.times || {});
     if (clocks.length) card.append(...part("Times", table(["", "eager", "compiled", "speedup", "95 % interval", ""], clocks.map(([name, [eager, compiled, speed, low, high, noisy]]) =>
-      [name, `${micro(eager[0])} (${micro(eager[1])} – ${micro(eager[2])})`, `${micro(compiled[0])} (${micro(compiled[1])} – ${micro(compiled[2])})`, el("b", {}, times(speed)), [`${number(low)} – ${number(high)} `, spark(speed, low, high, colour)], noisy ? flagsOf(NOISY) : ""])),
+      [name, around(eager), around(compiled), el("b", {}, times(speed)), [`${number(low)} – ${number(high)} `, spark(speed, low, high, colour)], noisy ? flagsOf(NOISY) : ""])),
       el("p", { class: "note" }, "Medians with quartiles; the interval is that of the ratio.")));
     const errors = errorsOf(detail);
     if (errors.length) card.append(...part("Errors against tolerance", table(["", "tensor", "passes from t", "max / mean error", "against float64", "worst element"], errors),
