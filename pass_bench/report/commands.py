@@ -56,14 +56,16 @@ def report_command(
         click.echo(text, err=True)
 
     if kind == "html":
-        from pass_bench.report.detail import detail_json
+        from pass_bench.report.detail import detail_json, log_limit
         from pass_bench.report.page import ReportInput, render_page
         from pass_bench.report.sources import SourceTexts
 
         sources = SourceTexts([*roots, Path.cwd()])
+        limit = log_limit(sum(_count_lines(path) for path in paths))
 
         def keep(stored: StoredResult) -> str:
-            return detail_json(stored, sources.number_of(stored.result.sample, stored.result.graph))
+            number = sources.number_of(stored.result.sample, stored.result.graph)
+            return detail_json(stored, number, limit)
 
         submissions = _load(paths, say, keep)
         board = standings(submissions, settings, weights)
@@ -106,6 +108,13 @@ def _load(
     if not submissions:
         raise BadInput("no result in it", path=paths[0], expected="a store with results")
     return submissions
+
+
+def _count_lines(path: Path) -> int:
+    if not path.is_file():
+        return 0
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
 
 
 def _kind_of(out: Path | None) -> str:

@@ -9,12 +9,18 @@ from typing import Any
 from pass_bench.results.records import Comparison, RegimeReport, TensorReport, TimingStats
 from pass_bench.results.store import StoredResult
 
-_LOG_TAIL = 2000
+_LOG_IN_ALL = 1_200_000
+_LONGEST_LOG, _SHORTEST_LOG = 2000, 200
 _TEXT = 1200
 _TENSORS = 12
 
 
-def detail_json(stored: StoredResult, source: int | None) -> str:
+def log_limit(results: int) -> int:
+    """How many characters of each log a report of so many results can keep and still be a small file."""
+    return max(_SHORTEST_LOG, min(_LONGEST_LOG, _LOG_IN_ALL // max(results, 1)))
+
+
+def detail_json(stored: StoredResult, source: int | None, log_characters: int = _LONGEST_LOG) -> str:
     """Everything about one graph in a few kilobytes; `source` is the number of its text in the report.
 
     Empty parts are left out, numbers have six digits, NaN and inf become strings.
@@ -24,7 +30,7 @@ def detail_json(stored: StoredResult, source: int | None) -> str:
         "source": source,
         "why": result.reason[:_TEXT],
         "trace": result.detail[:_TEXT],
-        "log": result.log_tail[-_LOG_TAIL:],
+        "log": result.log_tail[-log_characters:],
         "warnings": [text[:_TEXT] for text in result.warnings[:_TENSORS]],
         "violations": [[v.rule, v.why[:_TEXT], v.file, v.line] for v in result.violations[:_TENSORS]],
         "passes": [[p.name, p.matched, p.replaced, p.skipped, p.nearest_miss[:_TEXT]] for p in result.passes],
