@@ -3,9 +3,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
+AGENT_STAMP := $(VENV)/.installed-agent
 SAMPLE ?= samples/fusible_subgraphs/bert-base-uncased/add_layer_norm
 
-.PHONY: quickstart test test-full lint install install-dev clean
+.PHONY: quickstart agent-demo test test-full lint install install-dev clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -26,6 +27,16 @@ install-dev: $(DEV_STAMP)
 
 quickstart: $(STAMP)  ## evaluate one example sample on the best device there is
 	$(BIN)/passbench eval $(SAMPLE)
+
+$(AGENT_STAMP): $(STAMP) pass_agent/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r pass_agent/requirements.txt
+	touch $@
+
+agent-demo: $(AGENT_STAMP)  ## a scripted model, served over HTTP, writes a pass; needs no key and no network
+	$(BIN)/python examples/run_pass_agent_demo.py --serve-script examples/demo_script.yaml \
+	  --dataset datasets/scripted_demo_dataset.jsonl --exp-name agent_demo --runtime local \
+	  --eval-env PASSNET_WARMUP=5 --eval-env PASSNET_TRIALS=20
+	$(BIN)/passagent show trajectories/pass_agent/agent_demo/tasks/*/attempt_0
 
 lint: $(DEV_STAMP)
 	$(BIN)/ruff check .

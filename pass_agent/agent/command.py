@@ -10,11 +10,14 @@ import click
 
 from pass_agent.agent.budget import Limits
 from pass_agent.agent.config import DEFAULT
+from pass_agent.agent.dataset import find_file
 from pass_agent.agent.runner import Runner
 from pass_agent.agent.settings import RunSettings
 from pass_agent.agent.summary import describe_summary
 from pass_agent.errors import BadInput, ExitReason
 from pass_agent.model.prices import Price
+from pass_agent.model.script import read_script
+from pass_agent.model.server import serving
 from pass_agent.runtime.docker_runtime import DockerSettings
 
 DATASET = Path("datasets/passbench_demo_dataset.jsonl")
@@ -31,6 +34,7 @@ OPTIONS: list[Callable[..., Any]] = [
     click.option(
         "--llm-name", default="", help="Model; openai/NAME, or scripted:FILE for a script of replies."
     ),
+    click.option("--serve-script", type=Path, default=None, help="Serve a script of replies and use that."),
     click.option("--llm-base-url", envvar="LLM_BASE_URL", default="", help="Endpoint, with its /v1."),
     click.option("--openai-api-key", envvar="OPENAI_API_KEY", default="", help="Key of the endpoint."),
     click.option(
@@ -128,7 +132,17 @@ def _pair(text: str) -> tuple[str, str]:
 
 def execute(options: dict[str, Any], resume: bool) -> int:
     """Run and print; exit code 0 once every attempt has ended, however it ended."""
+    script = options.pop("serve_script")
     settings = read_settings(options, resume)
+    if script is None:
+        return _execute(settings)
+    with serving(read_script(find_file(script))) as server:
+        click.echo(f"serving {script} on {server.url}")
+        served = {"llm_name": f"openai/{script.stem}", "llm_base_url": server.url, "api_key": "none"}
+        return _execute(settings.model_copy(update=served))
+
+
+def _execute(settings: RunSettings) -> int:
     summary = Runner(settings, click.echo).run()
     click.echo(describe_summary(summary))
     click.echo(f"trajectories: {settings.traj_dir / (settings.exp_name + '.jsonl')}")

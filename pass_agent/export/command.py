@@ -46,9 +46,13 @@ def export_command(
     kept_out = eval_hashes(eval_list, samples_root)
     left: dict[str, int] = {}
     chosen: list[Episode] = []
+    seen: set[tuple[str, str, int, str]] = set()
     for path in trajectories:
         for episode in read_episodes(path):
             why = refusal(episode, min_score, improved, allow_infra, allow_rejected, kept_out)
+            if episode.identity in seen:
+                why = "seen twice"
+            seen.add(episode.identity)
             if why:
                 left[why] = left.get(why, 0) + 1
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator
@@ -31,6 +32,13 @@ class Episode:
     @property
     def attempt(self) -> int:
         return int(self.line["agent_args"]["attempt"])
+
+    @property
+    def identity(self) -> tuple[str, str, int, str]:
+        """What tells attempts apart: run, task, number, and what was done."""
+        actions = "".join(step["action"] for step in self.steps)
+        digest = hashlib.sha256(actions.encode()).hexdigest()
+        return str(self.line["exp_name"]), self.task, self.attempt, digest
 
     @property
     def reward(self) -> float | None:

@@ -158,6 +158,8 @@ def example_key(example: Example) -> str:
     """What makes two examples the same: their text, whatever run or time they come from."""
     fields = ("messages", "prompt", "completion", "chosen", "rejected", "output_patch", "group_id")
     kept = {name: example[name] for name in fields if name in example}
+    if "group_id" in example:  # attempts that say the same still count twice in their group
+        kept["attempt"] = example["attempt"]
     if "trajectory_steps" in example:
         kept["actions"] = [step["action"] for step in example["trajectory_steps"]]
         kept["task"] = example["ds"]["instance_id"]

@@ -1,7 +1,7 @@
 """Launcher inside new namespaces: the whole file system turns read-only, a few folders excepted.
 
-Run as `python -I -S confine.py RW[:RW...] -- command...` below `unshare --mount --pid --fork`. Standard
-library only, since it runs before the sample's own environment exists.
+Run as `python -I -S confine.py RW[:RW...] RO[:RO...] -- command...` below `unshare --mount --pid --fork`.
+Standard library only, since it runs before the sample's own environment exists.
 """
 
 from __future__ import annotations
@@ -39,22 +39,37 @@ def _set_readonly(path: str, readonly: bool, flags: int) -> None:
         raise OSError(ctypes.get_errno(), f"mount_setattr {path}: {os.strerror(ctypes.get_errno())}")
 
 
-def confine(writable: list[str]) -> None:
-    """Make every mount read-only; then give `writable`, /proc and /dev/shm mounts that can be written."""
+def confine(writable: list[str], fixed: list[str]) -> None:
+    """Make every mount read-only; then give `writable`, /proc, /dev/shm and /tmp mounts that can be written.
+
+    What is written to /tmp and /dev/shm is private and goes with the last process: pass_bench builds its own
+    sandbox in /tmp. `fixed` folders stay read-only even where they lie below /tmp.
+    """
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
-    for folder in writable:
-        _mount(folder, folder, None, MS_BIND)
+    places = [(folder, os.open(folder, os.O_PATH | os.O_DIRECTORY)) for folder in (*writable, *fixed)]
     _set_readonly("/", True, AT_RECURSIVE)
-    for folder in writable:
-        _set_readonly(folder, False, 0)
     _mount("proc", "/proc", "proc", 0)
-    if Path("/dev/shm").is_dir():
-        _mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777")
+    _mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777")
+    _private_tmp()
+    for folder, handle in places:
+        _mount(f"/proc/self/fd/{handle}", folder, None, MS_BIND)
+        _set_readonly(folder, folder in fixed, 0)
+        os.close(handle)
+
+
+def _private_tmp() -> None:
+    """Lay a writable layer over /tmp; boxes and samples below /tmp stay visible through it."""
+    upper, work = Path("/dev/shm/.tmp/upper"), Path("/dev/shm/.tmp/work")
+    for folder in (upper, work):
+        folder.mkdir(parents=True)
+    upper.chmod(0o1777)
+    _mount("overlay", "/tmp", "overlay", 0, f"lowerdir=/tmp,upperdir={upper},workdir={work}")
 
 
 def main() -> None:
     split = sys.argv.index("--")
-    confine([folder for folder in sys.argv[1].split(":") if folder])
+    writable, fixed = ([folder for folder in text.split(":") if folder] for text in sys.argv[1:3])
+    confine(writable, fixed)
     # Mounts made above count only for paths looked up anew.
     os.chdir(Path.cwd())
     sys.exit(run(sys.argv[split + 1 :]))

@@ -29,7 +29,7 @@ def sandbox_prefix() -> tuple[str, ...]:
         return ()
     spaces = ["unshare", "--mount", "--pid", "--ipc", "--net", "--fork", "--kill-child=SIGKILL"]
     for prefix in (spaces, [*spaces, "--user", "--map-root-user"]):
-        probe = [*prefix, sys.executable, "-I", "-S", confine.__file__, "", "--", "true"]
+        probe = [*prefix, sys.executable, "-I", "-S", confine.__file__, "", "", "--", "true"]
         try:
             if subprocess.run(probe, capture_output=True, timeout=20, check=False).returncode == 0:
                 return tuple(prefix)
@@ -65,7 +65,7 @@ class LocalBox:
         inside = list(argv)
         if self.prefix:
             launcher = [sys.executable, "-I", "-S", confine.__file__]
-            inside = [*self.prefix, *launcher, f"{self.out}:{tmp}", "--", *inside]
+            inside = [*self.prefix, *launcher, f"{self.out}:{tmp}", self.work, "--", *inside]
         try:
             return run_group(
                 inside, self.work, self._environment(env, tmp), self.root / "log", timeout_s, self.name
