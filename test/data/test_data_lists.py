@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -168,3 +170,8 @@ def test_bad_lists_name_the_line(tmp_path: Path, name: str, text: str, read: obj
     with pytest.raises(BadInput) as error:
         read(tmp_path / name)  # type: ignore[operator]
     assert error.value.line is not None
+
+
+def test_reading_needs_no_torch() -> None:
+    script = "import sys; sys.modules['torch'] = None; import pass_bench.data, pass_bench.data.lists"
+    assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 0
