@@ -152,8 +152,11 @@ class _Observer(fx.Interpreter):
         self.seen: dict[fx.Node, Fact] = {}
 
     def run_node(self, n: fx.Node) -> Any:
+        inputs = [self.env[source] for source in n.all_input_nodes if source in self.env]
+        before = [whereabouts(value) for value in inputs]
         self.watch.log = log = OperatorLog()
         result = super().run_node(n)
+        log.changes_metadata = before != [whereabouts(value) for value in inputs]
         self.seen[n] = self._fact(n, result, log)
         return result
 
@@ -185,6 +188,13 @@ class _Observer(fx.Interpreter):
         else:
             fact.is_value, fact.value = True, result
         return fact
+
+
+def whereabouts(value: Any) -> Any:
+    """What an in-place change of a tensor's metadata would change."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    return value.data_ptr(), tuple(value.shape), value.stride()
 
 
 def _view(result: torch.Tensor, inputs: dict[fx.Node, torch.Tensor]) -> View | None:

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from pass_bench.runtime.fold import METADATA_ATTRIBUTES, METADATA_METHODS
 from pass_bench.runtime.launches import launches_seen_by
-from pass_bench.runtime.observe import Layout, OperatorLog, OperatorWatch
+from pass_bench.runtime.observe import Layout, OperatorLog, OperatorWatch, whereabouts
 from pass_bench.runtime.plan import (
     Constant,
     CurrentStream,
@@ -104,8 +104,11 @@ class Recorder(TorchFunctionMode):
         kwargs = kwargs or {}
         if self._paused or self.refused or _called_by_triton():
             return func(*args, **kwargs)
+        watched = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        before = [whereabouts(tensor) for tensor in watched]
         self.watch.log = log = OperatorLog()
         result = func(*args, **kwargs)
+        log.changes_metadata = before != [whereabouts(tensor) for tensor in watched]
         try:
             self._note(func, args, kwargs, result, log)
         except Refused as why:
