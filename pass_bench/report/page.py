@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pass_bench.errors import BadInput
 from pass_bench.report import plots
 from pass_bench.report.compare import ComparedSubmissions, compare, pairs_to_compare
 from pass_bench.report.leaderboard import Standing, failure_classes, inductor_speeds
@@ -33,8 +34,14 @@ class ReportInput:
 
 
 def render_page(report: ReportInput) -> str:
-    """The whole page. Everything that came from a pass or a log is escaped, or shown as plain text."""
-    import jinja2
+    """The whole page. Everything that came from a pass or a log is escaped, or shown as plain text.
+
+    Raises BadInput where jinja2 is not installed.
+    """
+    try:
+        import jinja2
+    except ImportError:
+        raise BadInput("an HTML report needs jinja2", expected="pip install 'passnet[report]'") from None
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pass_bench.data.model_source as model_source
-from pass_bench.data import check_model_source
+from pass_bench.data import check_model_source, read_graph
 from pass_bench.errors import BadInput
 
 HEADER = "import torch\nfrom torch import device\nfrom torch import inf\n"
@@ -25,6 +25,14 @@ def test_all_real_graphs_pass(shared_dir: Path) -> None:
     files = sorted((shared_dir / "graphs").glob("*/model.py"))
     assert len(files) == 26
     for file in files:
+        check_model_source(file.read_text(), file)
+
+
+def test_all_graphs_of_the_repository_pass(repository: Path) -> None:
+    files = sorted((repository / "graphs").rglob("model.py"))
+    assert files
+    for file in files:
+        read_graph(file.parent)
         check_model_source(file.read_text(), file)
 
 
