@@ -41,7 +41,7 @@ class PassMgrGraph:
             replays.append(replay)
             return replay
 
-        checked = Checked(len(inputs), replayed, direct)
+        checked = Checked(len(inputs), replayed, direct, alignment=False)
         with torch.no_grad():
             checked.prepare(tuple(inputs))(*inputs)
         notes = [*direct.report().unplanned]

@@ -25,6 +25,7 @@ class Checked:
     """Calls what `make(inputs)` returned for inputs like these; `fallback` serves what cannot be checked.
 
     `entry` is the function to call: for the kind of inputs met first it costs the check and one call.
+    `alignment`: whether inputs at differently aligned addresses are of different kinds.
     """
 
     def __init__(
@@ -32,7 +33,9 @@ class Checked:
         count: int,
         make: Callable[[tuple[Any, ...]], Callable[..., Any]],
         fallback: Callable[..., Any],
+        alignment: bool = True,
     ) -> None:
+        self._aligned = None if alignment else ()
         self._make = make
         self._fallback = fallback
         self._kinds: list[_Kind] = []
@@ -58,7 +61,7 @@ class Checked:
         first = not self._kinds
         check = Check(self._parameters, inputs, prefix="_check_")
         call = self._make(inputs)
-        test = check.expression()
+        test = check.expression(self._aligned)
         matches = compile_function("matches", self._parameters, [f"return {test}"], f"{self._label}-check")
         space = {"__builtins__": __builtins__, **check.bound}
         self._kinds.append(_Kind(FunctionType(matches, space, "matches"), call))

@@ -138,10 +138,11 @@ class Direct:
         prefix = f"_{next(self._numbers)}_"
         written = specialisation.write(prefix)
         label = f"{self.label}{prefix}"
-        guard = f"if not ({written.test}): {self._call_miss()}"
-        matches = compile_function("matches", self.parameters, [f"return {written.test}"], f"{label}check")
+        guard = [f"if not ({written.test}): {self._call_miss()}"] if written.test else []
+        test = f"return {written.test or True}"
+        matches = compile_function("matches", self.parameters, [test], f"{label}check")
         body = compile_function("direct", self.parameters, written.lines, f"{label}body")
-        guarded = compile_function("direct", self.parameters, [guard, *written.lines], f"{label}code")
+        guarded = compile_function("direct", self.parameters, [*guard, *written.lines], f"{label}code")
         space = {"__builtins__": __builtins__, **written.bound}
         return Variant(
             specialisation,

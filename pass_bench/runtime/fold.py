@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -35,10 +35,21 @@ CONSTANTS = (int, float, bool, str, torch.dtype, torch.device, torch.layout, tor
 CHECKS = frozenset({"_check", "_check_is_size", "_check_value", "_log_api_usage_once"})
 
 
-def fold(
-    gm: fx.GraphModule, observation: Observation, trusted: Collection[fx.Node] = ()
-) -> tuple[fx.Graph, dict[fx.Node, Fact], dict[fx.Node, fx.Node]]:
-    """Return a simplified copy of the graph, the facts of its nodes, and the copy of each old node.
+@dataclass(frozen=True)
+class Folded:
+    """A simplified copy of a graph, the facts of its nodes, and the copy of each old node.
+
+    `special`: whether it relies on anything that was observed, so that it only holds for inputs of that kind.
+    """
+
+    graph: fx.Graph
+    facts: dict[fx.Node, Fact]
+    copies: dict[fx.Node, fx.Node]
+    special: bool
+
+
+def fold(gm: fx.GraphModule, observation: Observation, trusted: Collection[fx.Node] = ()) -> Folded:
+    """Simplify a graph.
 
     `trusted` are the replacement functions whose results have the same metadata on every call; what follows
     from the results of others is left as it is.
@@ -55,14 +66,13 @@ def fold(
             for view in fact.views
         )
     if observation.plain:
-        return graph, facts, copies
+        return Folded(graph, facts, copies, special=False)
     _distrust(graph, facts, {copies[node] for node in trusted})
-    _fold_values(graph, facts)
-    _fold_identities(graph, facts)
+    changes = _fold_values(graph, facts) + _fold_identities(graph, facts)
     if not any(fact.changes_metadata for fact in facts.values()):
-        _fold_views(graph, facts)
+        changes += _fold_views(graph, facts)
     _remove_dead(graph, facts)
-    return graph, facts, copies
+    return Folded(graph, facts, copies, special=changes > 0)
 
 
 def _distrust(graph: fx.Graph, facts: dict[fx.Node, Fact], trusted: set[fx.Node]) -> None:
@@ -93,7 +103,8 @@ def is_metadata_query(node: fx.Node) -> bool:
     return getattr(node.target, "__module__", "") in PURE_MODULES
 
 
-def _fold_values(graph: fx.Graph, facts: dict[fx.Node, Fact]) -> None:
+def _fold_values(graph: fx.Graph, facts: dict[fx.Node, Fact]) -> int:
+    changes = 0
     for node in list(graph.nodes):
         fact = facts.get(node)
         if fact is None or not fact.is_value or fact.depends_on_data or fact.dispatched:
@@ -103,7 +114,9 @@ def _fold_values(graph: fx.Graph, facts: dict[fx.Node, Fact]) -> None:
         else:
             foldable = is_metadata_query(node) and (fact.value is None or isinstance(fact.value, CONSTANTS))
         if foldable:
+            changes += 1
             _replace_by_constant(node, fact.value)
+    return changes
 
 
 def _replace_by_constant(node: fx.Node, value: Any) -> None:
@@ -112,14 +125,16 @@ def _replace_by_constant(node: fx.Node, value: Any) -> None:
         user.kwargs = fx.map_arg(user.kwargs, lambda n: value if n is node else n)
 
 
-def _fold_identities(graph: fx.Graph, facts: dict[fx.Node, Fact]) -> None:
-    """A call that handed back its own argument and ran nothing (dropout in eval, `.to` of the same dtype)."""
+def _fold_identities(graph: fx.Graph, facts: dict[fx.Node, Fact]) -> int:
+    """Drop calls that hand back their own argument and run nothing: dropout in eval, `.to` the same dtype."""
+    changes = 0
     for node in list(graph.nodes):
         fact = facts.get(node)
         if fact is None or fact.same_as is None or fact.dispatched or is_replacement(node):
             continue
         if node.op in ("call_function", "call_method") and not fact.depends_on_data:
             source = fact.same_as
+            changes += 1
             node.replace_all_uses_with(source)
             for other in facts.values():
                 if other.same_as is node:
@@ -129,8 +144,10 @@ def _fold_identities(graph: fx.Graph, facts: dict[fx.Node, Fact]) -> None:
                     for v in other.views
                 )
 
+    return changes
 
-def _fold_views(graph: fx.Graph, facts: dict[fx.Node, Fact]) -> None:
+
+def _fold_views(graph: fx.Graph, facts: dict[fx.Node, Fact]) -> int:
     """Make every view directly from the tensor that owns its memory, in one step however long the chain."""
     roots: dict[fx.Node, tuple[fx.Node, int]] = {}
     for node in list(graph.nodes):
@@ -154,6 +171,8 @@ def _fold_views(graph: fx.Graph, facts: dict[fx.Node, Fact]) -> None:
             other.views = tuple(
                 View(made, v.offset, v.layout) if v is not None and v.of is node else v for v in other.views
             )
+
+    return len(roots)
 
 
 def _view_made_by(node: fx.Node, facts: dict[fx.Node, Fact]) -> View | None:

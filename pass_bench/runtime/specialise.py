@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from pass_bench.runtime.emit import GraphWriter, Source
-from pass_bench.runtime.fold import fold
+from pass_bench.runtime.fold import Folded, fold
 from pass_bench.runtime.launches import hook_chains
 from pass_bench.runtime.observe import Fact, is_replacement, observe
 from pass_bench.runtime.plan import Slot, slots_in
@@ -23,7 +23,7 @@ from pass_bench.runtime.write_plan import PlanWriter
 
 @dataclass(frozen=True)
 class Written:
-    """The code of a specialisation: the test its inputs must pass, the statements, the objects they name."""
+    """The code of a specialisation: the test its inputs must pass, if any, the statements, what they name."""
 
     test: str
     lines: tuple[str, ...]
@@ -91,7 +91,8 @@ class Specialisation:
         """
         while True:
             planned = [site for site in self.sites if site.plan is not None]
-            graph, facts, copies = fold(self.gm, self.observation, [site.node for site in planned])
+            folded = fold(self.gm, self.observation, [site.node for site in planned])
+            graph, facts, copies = folded.graph, folded.facts, folded.copies
             doubtful = [
                 (site, why)
                 for site in planned
@@ -110,13 +111,20 @@ class Specialisation:
         for name, node in zip(self.parameters, inputs, strict=True):
             writer.names[node] = source.local(name)
         writer.write()
+        return Written(
+            self._test(folded, inputs, source), tuple(source.lines), {**self.check.bound, **source.bound}
+        )
+
+    def _test(self, folded: Folded, inputs: Sequence[fx.Node], source: Source) -> str:
+        """What must hold for the code to be right; empty if it is right for all inputs."""
         if any(site.open for site in self.sites):
-            aligned: set[fx.Node] | None = None
-        else:
-            aligned = {node for site in planned for node in _aligned_nodes(copies[site.node], site)}
-        positions = None if aligned is None else _reaching(inputs, aligned, facts)
-        terms = [self.check.expression(positions), *self._plan_terms(planned, source)]
-        return Written(" and ".join(terms), tuple(source.lines), {**self.check.bound, **source.bound})
+            return self.check.expression()
+        planned = [site for site in self.sites if site.plan is not None]
+        if not planned and not folded.special:
+            return ""
+        aligned = {node for site in planned for node in _aligned_nodes(folded.copies[site.node], site)}
+        terms = [self.check.expression(_reaching(inputs, aligned, folded.facts))]
+        return " and ".join(terms + self._plan_terms(planned, source))
 
     def _plan_terms(self, planned: Sequence[Site], source: Source) -> list[str]:
         """What else must be as it was: module-level names, launch hooks, the current device."""

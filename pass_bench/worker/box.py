@@ -40,6 +40,7 @@ def boxed_environment(cache_dir: str) -> dict[str, str]:
     environment["HOME"] = cache_dir or "/tmp"
     if cache_dir:
         environment["TRITON_CACHE_DIR"] = f"{cache_dir}/triton"
+        environment["TRITON_CACHE_AUTOTUNING"] = "1"  # one tuning serves all graphs of the sample
         environment["TORCHINDUCTOR_CACHE_DIR"] = f"{cache_dir}/inductor"
         environment["PASSNET_KERNEL_CACHE"] = f"{cache_dir}/kernels"
     return environment
