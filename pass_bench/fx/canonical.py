@@ -109,12 +109,15 @@ def _inlined(function: FunctionType, node: fx.Node | CallView) -> CallView | Non
     if not isinstance(result, fx.Proxy):
         return None
     made = [n for n in tracer.graph.nodes if n.op != "placeholder"]
-    if made != [result.node] or result.node.target is function:
+    if made != [result.node]:
         return None
     inner = result.node
+    target = getattr(inner.target, "__wrapped__", inner.target)  # what a rebuilt function stands for
+    if target is function:
+        return None
     return CallView(
         inner.op,
-        inner.target,
+        target,
         fx.node.map_arg(inner.args, lambda n: outer[n]),
         fx.node.map_arg(inner.kwargs, lambda n: outer[n]),
     )
@@ -133,6 +136,7 @@ def _rebuilt(function: FunctionType, done: dict[FunctionType, FunctionType]) -> 
     cells = tuple(CellType(cell.cell_contents) for cell in function.__closure__ or ())
     rebuilt = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells or None)
     rebuilt.__kwdefaults__ = function.__kwdefaults__
+    rebuilt.__wrapped__ = function  # type: ignore[attr-defined]
     done[function] = rebuilt
     for cell in cells:
         if isinstance(cell.cell_contents, FunctionType):
@@ -141,9 +145,13 @@ def _rebuilt(function: FunctionType, done: dict[FunctionType, FunctionType]) -> 
         value = scope.get(name)
         if name.startswith("has_torch_function"):
             scope[name] = _never
-        elif isinstance(value, FunctionType) and value.__module__ == function.__module__:
+        elif isinstance(value, FunctionType) and value.__module__ == function.__module__ and _checks(value):
             scope[name] = _rebuilt(value, done)
     return rebuilt
+
+
+def _checks(function: FunctionType) -> bool:
+    return any(name.startswith("has_torch_function") for name in function.__code__.co_names)
 
 
 def _never(*args: Any, **kwargs: Any) -> bool:

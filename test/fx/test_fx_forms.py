@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from pass_bench.fx import find_matches, trace_pattern
+from pass_bench.fx.canonical import forms
 
 SAME: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
     ("operator and function", lambda x, y: x + y, lambda x, y: torch.add(x, y)),
@@ -128,3 +129,9 @@ def test_calls_that_differ_do_not_match(one: Callable[..., Any], two: Callable[.
     assert matches(one, one) == 1
     assert matches(one, two) == 0
     assert matches(two, one) == 0
+
+
+def test_a_function_that_only_offers_itself_reads_as_itself_once() -> None:
+    gm = trace_pattern(lambda x: torch.sym_sum([1, x]))
+    (node,) = (n for n in gm.graph.nodes if n.op == "call_function")
+    assert [form.key for form in forms(node)] == [torch.sym_sum]
