@@ -1,6 +1,6 @@
 """Every example sample under every compiler: one table of speedups against eager.
 
-    python benchmarks/example_samples.py [--device cuda] [--compilers A,B] [--only TEXT] [--jobs N] [--out FILE.md]
+    python benchmarks/example_samples.py [--compilers A,B] [--only TEXT] [--jobs N] [--out FILE.md]
 
 Each graph is evaluated as `passbench eval` does it: verified on recorded and random inputs, then timed in
 turns with eager within one process. Results are kept as they come in FILE.jsonl beside the table; a run that
@@ -168,7 +168,7 @@ def _correct(rows: Rows, keys: Keys, compilers: Sequence[str]) -> list[str]:
 
 
 def _timed(rows: Rows, keys: Keys, compilers: Sequence[str]) -> list[str]:
-    """Geometric means of all speeds, so that a compiler is not judged by the graphs it happens to get right."""
+    """Geometric means of all speeds: no compiler is judged only by the graphs that it gets right."""
     cells = []
     for compiler in compilers:
         found = [rows[key][compiler] for key in keys if compiler in rows[key]]

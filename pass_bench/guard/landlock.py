@@ -63,7 +63,7 @@ def restrict(
             (read, READ),
             (write, handled & ~_IOCTL_DEV),
             (devices, READ | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV),
-            (change, READ | _WRITE_FILE),
+            (change, READ | _WRITE_FILE | _TRUNCATE),
         ):
             for path in paths:
                 _allow(ruleset, path, rights & handled)
