@@ -1,6 +1,7 @@
 """Every example sample under every compiler: one table of speedups against eager.
 
-    python benchmarks/example_samples.py [--compilers A,B] [--only TEXT] [--jobs N] [--out FILE.md]
+    python benchmarks/example_samples.py [--device cuda] [--compilers A,B] [--only TEXT] [--jobs N]
+                                         [--out FILE.md]
 
 Each graph is evaluated as `passbench eval` does it: verified on recorded and random inputs, then timed in
 turns with eager within one process. Results are kept as they come in FILE.jsonl beside the table; a run that

@@ -79,6 +79,42 @@ def test_passes_are_right_on_a_gpu(sample: Path, ref: Any):
     _check(sample, read_graph(ref.path), "cuda", ("recorded", "random"))
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["gelu_tanh", "silu_mul", "squeeze_excite_scale"])
+def test_functions_equal_eager_on_every_16_bit_value_on_a_gpu(kind: str, dtype: torch.dtype):
+    """One neighbour off in an intermediate is too much after what follows it."""
+    (sample,) = (path for path in SAMPLES if path.name == kind)
+    (rule,) = load_passes(sample / "pass_dir", device="cuda").rules
+    bits = torch.arange(-(2**15), 2**15, dtype=torch.int32, device="cuda").to(torch.int16).view(dtype)
+    x = bits[bits.isfinite()].view(1, -1, 1, 1)
+    inputs = {
+        "gelu_tanh": (x,),
+        "silu_mul": (x, torch.ones_like(x)),
+        "squeeze_excite_scale": (x, torch.ones_like(x)),
+    }[kind]
+    actual, expected = rule.replacement_func()(*inputs), rule.pattern(*inputs)
+    different = (actual != expected) & ~(actual.isnan() & expected.isnan())
+    found = [(x[different][i].item(), actual[different][i].item(), expected[different][i].item()) for i in range(3)
+             if i < int(different.sum())]  # fmt: skip
+    assert not different.any(), f"{int(different.sum())} of {x.numel()} inputs: {found}"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+def test_squares_are_summed_in_eagers_order_on_a_gpu():
+    (sample,) = (path for path in SAMPLES if path.name == "add_rms_norm")
+    (rule,) = load_passes(sample / "pass_dir", device="cuda").rules
+    for rows in (128, 2048):
+        x, residual = torch.randn(2, 1, rows, 2048, device="cuda").to(torch.float16)
+        weight = torch.randn(2048, device="cuda").to(torch.float16)
+        actual = rule.replacement_func()(x, residual, weight)
+        expected = rule.pattern(x, residual, weight, torch.float16)
+        assert torch.equal(actual[0], expected[0])
+        assert torch.equal(actual[1], expected[1]), f"{int((actual[1] != expected[1]).sum())} differ"
+
+
 def test_there_are_examples_of_every_kind():
     assert len(SAMPLES) >= 8
     assert len(IN_CPP) >= 4

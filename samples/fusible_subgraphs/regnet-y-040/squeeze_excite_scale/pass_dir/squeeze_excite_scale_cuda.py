@@ -29,7 +29,10 @@ def squeeze_excite_scale(gate, x):
     out = torch.empty_like(x)
     planes = gate.numel()
     size = x.numel() // planes
-    _kernel[(planes, triton.cdiv(size, 1024))](gate, x, out, size, BLOCK=1024, num_warps=4)
+    # Eager's compiler fuses exp's last product with the sum 1 + exp(-x): so must this one.
+    _kernel[(planes, triton.cdiv(size, 1024))](
+        gate, x, out, size, BLOCK=1024, num_warps=4, enable_fp_fusion=True
+    )
     return out
 
 
