@@ -8,7 +8,7 @@ never loaded the pass shows too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 SLOWER = 1.15  # eager in the pass's process against the control's: beyond this in every pair of blocks
@@ -22,11 +22,16 @@ LEAST_BLOCKS = 3
 
 @dataclass(frozen=True)
 class Block:
-    """One block of trials: nanoseconds per arm and round as claimed, and the whole on the outside clock."""
+    """One block of trials: nanoseconds per arm and round as claimed, and the whole on the outside clock.
+
+    `waited_ns` is how long the process was kept from running meanwhile, by the kernel's account: on a busy
+    machine that may be all there is to explain.
+    """
 
     arms: tuple[tuple[int, ...], ...]
     wall_ns: int
-    empty_ns: int  # the whole of a block without trials
+    empty_ns: int  # the whole of a block without trials, waiting left out
+    waited_ns: int = 0
 
     @property
     def calls(self) -> int:
@@ -36,7 +41,7 @@ class Block:
     def between_ns(self) -> float:
         """What passed outside the claimed times, per call."""
         claimed = sum(sum(arm) for arm in self.arms)
-        return (self.wall_ns - self.empty_ns - claimed) / max(1, self.calls)
+        return (self.wall_ns - self.waited_ns - self.empty_ns - claimed) / max(1, self.calls)
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,11 @@ def clock_misfit(ours: Sequence[Block], control: Sequence[Block], compiled: int 
     """
     if len(ours) < LEAST_BLOCKS or not control:
         return None
-    usual = max(block.between_ns for block in control)
+    usual = max(0.0, *(block.between_ns for block in control))
     empty = min(block.empty_ns for block in control) + EMPTY_SLACK_NS
     excess = []
     for block in ours:
-        fair = Block(block.arms, block.wall_ns, min(block.empty_ns, empty))
+        fair = replace(block, empty_ns=min(block.empty_ns, empty))
         rounds = max(1, len(block.arms[compiled]))
         hidden = (fair.between_ns - usual) * fair.calls / rounds
         excess.append(hidden - max(CLOCK_FLOOR_NS, CLOCK_SHARE * median(block.arms[compiled])))

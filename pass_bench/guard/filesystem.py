@@ -21,6 +21,7 @@ _ATTR_RDONLY, _ATTR_NOSUID = 1, 2
 SYSTEM_DIRS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "nsswitch.conf", "OpenCL")
 SYSFS = ("/sys/devices", "/sys/bus", "/sys/class", "/sys/module", "/sys/kernel/mm")
+BESIDE_BIN = ("lib", "lib64", "libexec", "include", "share")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 HIDDEN_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
 
@@ -45,11 +46,11 @@ def runtime_dirs() -> tuple[Path, ...]:
         if entry and not any(p.is_relative_to(Path(entry).resolve()) for p in never)
     ]
     for variable in ("PATH", "LD_LIBRARY_PATH"):
-        found += [
-            Path(entry)
-            for entry in os.environ.get(variable, "").split(":")
-            if entry and not Path(entry).is_relative_to(homes)
-        ]
+        for entry in os.environ.get(variable, "").split(":"):
+            if entry and not Path(entry).is_relative_to(homes):
+                found.append(Path(entry))
+                if Path(entry).name == "bin":  # a compiler in /opt/gcc/bin needs what lies beside it
+                    found += [Path(entry).parent / name for name in BESIDE_BIN]
     found += [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     both = [spelling for path in found for spelling in (path.absolute(), path.resolve())]
     return tuple(

@@ -45,7 +45,7 @@ def read_flags(code: str = "") -> dict[str, Any]:
         "import hooks": (_others(sys.meta_path), _others(sys.path_hooks)),
         "garbage collector": (tuple(map(id, gc.callbacks)), gc.get_threshold(), gc.isenabled()),
         "signal handlers": tuple(_handler(number) for number in range(1, 32)),
-        "timers": tuple(signal.getitimer(which) for which in (0, 1, 2)),
+        "timers": tuple(_timer(which) for which in (0, 1, 2)),
         "streams": _stream(),
     }
     for name in operators_of(code):
@@ -94,7 +94,8 @@ def _others(hooks: Sequence[Any]) -> tuple[int, ...]:
 def _defined_in(value: Any, module_name: str) -> bool:
     """Whether a value's class is one that the module of that name really holds."""
     module = sys.modules.get(module_name)
-    return module is not None and vars(module).get(type(value).__name__) is type(value)
+    kind = type(value)
+    return kind.__module__ == module_name and module is not None and vars(module).get(kind.__name__) is kind
 
 
 def _words(name: str, before: Any, after: Any) -> str:
@@ -126,6 +127,11 @@ def _handler(number: int) -> Any:
         return signal.getsignal(number)
     except ValueError:
         return None
+
+
+def _timer(which: int) -> tuple[bool, float]:
+    left, interval = signal.getitimer(which)
+    return left > 0, interval
 
 
 def _stream() -> int:

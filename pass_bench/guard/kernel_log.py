@@ -64,7 +64,10 @@ class KernelLog:
         from pass_bench.kernels.cpp import CppKernel
 
         changed: list[tuple[Any, Any]] = []
-        for kernel in [item for item in gc.get_objects() if type(item) is CppKernel]:
+        gc.unfreeze()  # what was set aside before the trials is not listed otherwise
+        kernels = [item for item in gc.get_objects() if type(item) is CppKernel]
+        gc.freeze()
+        for kernel in kernels:
             kernel.compile()
             native = kernel.func
 

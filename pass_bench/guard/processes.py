@@ -78,6 +78,15 @@ def busy_share(pid: int, window_s: float = 0.02) -> float:
     return spent / max(1, time.perf_counter_ns() - start)
 
 
+def waited_ns(pid: int) -> int:
+    """Nanoseconds that the processes of a tree, their first threads, have waited for a core so far."""
+    total = 0
+    for each in descendants(pid):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            total += int(Path(f"/proc/{each}/schedstat").read_text().split()[1])
+    return total
+
+
 def _run_ns(pids: list[int]) -> int:
     total = 0
     for pid in pids:

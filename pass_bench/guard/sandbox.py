@@ -22,7 +22,7 @@ WITHOUT_PID = ("user", "mount", "net", "ipc")
 
 _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _CLEAR_ALL, _PR_SET_NO_NEW_PRIVS = 24, 47, 4, 38
 _CAPABILITY_VERSION_3 = 0x20080522
-_FIRST_PRIVATE_UID = 1_000_000_000  # far above what distributions hand out
+FIRST_PRIVATE_UID = 1_000_000_000  # far above what distributions hand out
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,14 @@ def _identity(spec: SandboxSpec, warnings: list[str]) -> tuple[int, int]:
     uid, gid = os.geteuid(), os.getegid()
     if uid != 0:
         return uid, gid
-    wanted = spec.uid if spec.uid is not None else _FIRST_PRIVATE_UID + os.getpid()
+    wanted = spec.uid if spec.uid is not None else FIRST_PRIVATE_UID + os.getpid()
     closed = not filesystem.readable_by_all([*filesystem.runtime_dirs(), *spec.read_only])
     locked = [p for p in filesystem.gpu_devices() if p.is_char_device() and p.stat().st_mode & 0o006 != 0o006]
     if closed or locked:
         what = f"{locked[0]} is" if locked else "files of the pass or of Python are"
         warnings.append(f"{what} only for root: the pass keeps the uid of root, without its capabilities")
+        for path in spec.writable:
+            _give(path, uid)
         return uid, gid
     for path in spec.writable:
         _give(path, wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pass_bench.guard.sandbox import SandboxSpec, enter
+from pass_bench.guard.sandbox import FIRST_PRIVATE_UID, SandboxSpec, enter
 from pass_bench.worker.messages import CandidateJob
 
 
@@ -25,9 +25,21 @@ def enter_box(job: CandidateJob, keep_descriptor: int) -> tuple[str, ...]:
             writable=(Path(job.cache_dir),) if job.cache_dir else (),
             keep_fds=(keep_descriptor,),
             environment=boxed_environment(job.cache_dir),
+            uid=cache_owner(job.cache_dir),
         )
     )
     return report.warnings if job.sandbox != "off" else ()
+
+
+def cache_owner(cache_dir: str) -> int | None:
+    """Return the private uid that a root harness gave a pass set's cache, None where there is none.
+
+    All children of one pass set have it: they share the cache, and several may run at once.
+    """
+    if not cache_dir:
+        return None
+    owner = Path(cache_dir).stat().st_uid
+    return owner if owner >= FIRST_PRIVATE_UID else None
 
 
 def boxed_environment(cache_dir: str) -> dict[str, str]:

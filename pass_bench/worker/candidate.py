@@ -6,6 +6,7 @@ supervisor treats its answers as hostile input.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -232,6 +233,8 @@ class Candidate:
             calls["unrewritten"] = self._unrewritten.call
         if self._values is None:  # the same memory for all blocks
             self._values = make(self._graph, "recorded", 123, self._job.device)
+            gc.collect()
+            gc.freeze()  # so that collecting before each block takes no time
         plan = Plan(
             trials=request.trials,
             warmup=request.warmup,

@@ -8,6 +8,7 @@ import time
 from types import TracebackType
 
 from pass_bench.guard.clock_fit import Block
+from pass_bench.guard.processes import waited_ns
 from pass_bench.worker.messages import (
     CandidateJob,
     CandidateReply,
@@ -57,14 +58,15 @@ class Control:
         self._expect(Entered)
         self._expect(Prepared)
         self._ask(0, rounds, budget_s)
-        self._empty_ns = min(self._ask(0, 0, 1.0)[1] for _ in range(2))
+        empty = [self._ask(0, 0, 1.0) for _ in range(2)]
+        self._empty_ns = min(max(0, wall_ns - waited) for _, wall_ns, waited in empty)
 
     def block(self, rounds: int, budget_s: float) -> Block:
         """Time eager alone for some rounds; raises ControlLost."""
-        reply, wall_ns = self._ask(rounds, 0, budget_s)
-        return Block(arms=reply.trials, wall_ns=wall_ns, empty_ns=self._empty_ns)
+        reply, wall_ns, waited = self._ask(rounds, 0, budget_s)
+        return Block(arms=reply.trials, wall_ns=wall_ns, empty_ns=self._empty_ns, waited_ns=waited)
 
-    def _ask(self, rounds: int, warmup: int, budget_s: float) -> tuple[TimeReply, int]:
+    def _ask(self, rounds: int, warmup: int, budget_s: float) -> tuple[TimeReply, int, int]:
         request = TimeRequest(
             arms=("eager",),
             mutated=self._mutated,
@@ -74,13 +76,14 @@ class Control:
             budget_s=budget_s,
             min_trials=min(3, rounds),
         )
-        start = time.perf_counter_ns()
+        waited, start = waited_ns(self._child.pid), time.perf_counter_ns()
         try:
             self._child.send(CandidateRequest(request=request))
         except ChildDied as death:
             raise ControlLost(death.how) from None
         reply: TimeReply = self._expect(TimeReply)
-        return reply, time.perf_counter_ns() - start
+        wall = time.perf_counter_ns() - start
+        return reply, wall, max(0, waited_ns(self._child.pid) - waited)
 
     def _expect(self, kind: type) -> TimeReply:
         try:

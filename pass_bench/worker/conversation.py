@@ -6,10 +6,11 @@ import os
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pass_bench.errors import HarnessFailure
-from pass_bench.guard.processes import MemoryWatch
+from pass_bench.guard.processes import MemoryWatch, waited_ns
 from pass_bench.results.records import EvalSettings, Regime
 from pass_bench.results.verdict import Verdict
 from pass_bench.worker.descriptors import check_descriptor
@@ -39,6 +40,16 @@ RECORDED_SEED = 123  # the replay rules fix it
 REDRAWS = 4
 LOG_TAIL_CHARS = 4000
 R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A block of trials: the answer, nanoseconds on our own clock, of these nanoseconds without a core."""
+
+    reply: TimeReply
+    wall_ns: int
+    waited_ns: int
+    descriptors: tuple[int, ...]
 
 
 class Conversation:
@@ -193,12 +204,13 @@ class Conversation:
         self.send(request, what)
         return self.reply_beside(what, GuardDone)
 
-    def timed(self, request: TimeRequest) -> tuple[TimeReply, int, tuple[int, ...]]:
-        """Ask for a block of trials; return the answer, nanoseconds on our own clock, and descriptors."""
-        start = time.perf_counter_ns()
+    def timed(self, request: TimeRequest) -> Timed:
+        """Ask for a block of trials."""
+        waited, start = waited_ns(self.pid), time.perf_counter_ns()
         self.send(request, "being timed")
         reply, descriptors = self.reply_beside("being timed", TimeReply)
-        return reply, time.perf_counter_ns() - start, descriptors
+        wall = time.perf_counter_ns() - start
+        return Timed(reply, wall, max(0, waited_ns(self.pid) - waited), descriptors)
 
     def _death(self, death: ChildDied, what: str) -> Stop:
         assert self._candidate is not None

@@ -36,6 +36,7 @@ from pass_bench.worker.processes import ChildDied, ZygoteProcess
 from pass_bench.worker.protocol import PeerTimeout, ProtocolError
 
 PROBE_TIMEOUT_S = 120.0
+UIDS_PER_PROCESS = 512  # with 22 bits of process id this stays below 2^32
 Device = Literal["cpu", "cuda"]
 OnResult = Callable[[GraphResult], None]
 
@@ -191,7 +192,12 @@ class Evaluator:
         """Return the cache folder of one pass set: nothing a pass writes is read by another one."""
         with self._lock:
             if (sample, pass_dir) not in self._cache_folders:
-                self._cache_folders[sample, pass_dir] = Path(tempfile.mkdtemp(dir=self._caches))
+                folder = Path(tempfile.mkdtemp(dir=self._caches))
+                if os.geteuid() == 0:
+                    number = len(self._cache_folders) % UIDS_PER_PROCESS
+                    owner = FIRST_PRIVATE_UID + os.getpid() % (1 << 22) * UIDS_PER_PROCESS + number
+                    os.chown(folder, owner, owner)
+                self._cache_folders[sample, pass_dir] = folder
             return self._cache_folders[sample, pass_dir]
 
     def evaluate(

@@ -10,7 +10,7 @@ from pass_bench.guard.clock_fit import Block
 from pass_bench.results.records import Comparison, EvalSettings
 from pass_bench.timing.stats import timing_stats
 from pass_bench.timing.stopping import StoppingRule
-from pass_bench.worker.conversation import close
+from pass_bench.worker.conversation import Timed, close
 from pass_bench.worker.messages import Arm, Audit, TimeReply, TimeRequest
 from pass_bench.worker.outcome import rejected
 
@@ -27,7 +27,7 @@ class Trials:
 
     def __init__(
         self,
-        ask: Callable[[TimeRequest], tuple[TimeReply, int, tuple[int, ...]]],
+        ask: Callable[[TimeRequest], Timed],
         settings: EvalSettings,
         device: str,
         mutated: tuple[int, ...],
@@ -87,7 +87,8 @@ class Trials:
     def _warm(self) -> None:
         """Run the warm-up, and see how long an empty block takes."""
         self._timed(0, self._settings.warmup, "host", self._arms)
-        self._empty_ns = min(self._timed(0, 0, "host", self._arms)[1] for _ in range(2))
+        empty = [self._timed(0, 0, "host", self._arms) for _ in range(2)]
+        self._empty_ns = min(max(0, block.wall_ns - block.waited_ns) for block in empty)
 
     def _parts(self, count: int) -> list[int]:
         """Split the first trials into secret parts; later ones are checked as they come."""
@@ -102,24 +103,32 @@ class Trials:
 
     def audited(self, audit: Audit) -> tuple[TimeReply, tuple[int, ...]]:
         """Time a block on other inputs; return the answer and the descriptors beside it, to be closed."""
-        reply, _, descriptors = self._checked(len(audit.seeds), 0, "host", self._arms, audit)
-        return reply, descriptors
+        timed = self._checked(len(audit.seeds), 0, "host", self._arms, audit)
+        return timed.reply, timed.descriptors
 
     def _block(self, count: int, clock: str, arms: tuple[Arm, ...], warmup: int = 0) -> list[tuple[int, ...]]:
-        reply, wall_ns = self._timed(count, warmup, clock, arms)
+        timed = self._timed(count, warmup, clock, arms)
+        reply = timed.reply
         if clock == "host":
-            self.blocks.append(Block(arms=reply.trials, wall_ns=wall_ns, empty_ns=self._empty_ns))
+            self.blocks.append(
+                Block(
+                    arms=reply.trials,
+                    wall_ns=timed.wall_ns,
+                    empty_ns=self._empty_ns,
+                    waited_ns=timed.waited_ns,
+                )
+            )
         least = min(len(arm) for arm in reply.trials)
         return [arm[:least] for arm in reply.trials]
 
-    def _timed(self, count: int, warmup: int, clock: str, arms: tuple[Arm, ...]) -> tuple[TimeReply, int]:
-        reply, wall_ns, descriptors = self._checked(count, warmup, clock, arms, None)
-        close(descriptors)
-        return reply, wall_ns
+    def _timed(self, count: int, warmup: int, clock: str, arms: tuple[Arm, ...]) -> Timed:
+        timed = self._checked(count, warmup, clock, arms, None)
+        close(timed.descriptors)
+        return timed
 
     def _checked(
         self, count: int, warmup: int, clock: str, arms: tuple[Arm, ...], audit: Audit | None
-    ) -> tuple[TimeReply, int, tuple[int, ...]]:
+    ) -> Timed:
         """Ask for a block; raises Stop where the answer is not what was asked for."""
         request = TimeRequest(
             arms=arms,
@@ -133,17 +142,19 @@ class Trials:
             min_trials=min(LEAST_ROUNDS, count),
             audit=audit,
         )
-        reply, wall_ns, descriptors = self._ask(request)
-        lengths = {len(arm) for arm in reply.trials}
-        sound = len(reply.trials) == len(arms) and (len(lengths) == 1 or self._settings.compat)
+        timed = self._ask(request)
+        trials = timed.reply.trials
+        lengths = {len(arm) for arm in trials}
+        sound = len(trials) == len(arms) and (len(lengths) == 1 or self._settings.compat)
         if not sound or not all(min(LEAST_ROUNDS, count) <= length <= count for length in lengths):
-            close(descriptors)
+            close(timed.descriptors)
             raise rejected("protocol", "trial times that were not asked for")
-        spent_ns = sum(sum(arm) for arm in reply.trials)
-        if spent_ns > wall_ns:
-            close(descriptors)
-            raise rejected("clock", f"trials of {spent_ns / 1e9:.3f} s in a block of {wall_ns / 1e9:.3f} s")
-        return reply, wall_ns, descriptors
+        spent_ns = sum(sum(arm) for arm in trials)
+        if spent_ns > timed.wall_ns:
+            close(timed.descriptors)
+            spent, wall = spent_ns / 1e9, timed.wall_ns / 1e9
+            raise rejected("clock", f"trials of {spent:.3f} s in a block of {wall:.3f} s")
+        return timed
 
     @staticmethod
     def single(eager_ns: int, compiled_ns: int) -> Comparison:

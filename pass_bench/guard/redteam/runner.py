@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pass_bench.data import read_sample
+from pass_bench.errors import BadInput
 from pass_bench.guard.redteam.cases import Case, write_sample
 from pass_bench.guard.source_rules import check_pass_dir
 from pass_bench.results.records import EvalSettings
@@ -43,7 +44,7 @@ class SuiteEvaluator(Evaluator):
 
 
 def check_source(case: Case) -> Outcome:
-    """Hold the source of a case against the rules: it must break those it names, and none if it names none."""
+    """Hold the source of a case against the rules: it must break those it names, none if it names none."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         sample = write_sample(case, Path(folder))
@@ -62,9 +63,9 @@ def suite_evaluator(compiler: str, device: str = "cpu", timeout_s: float = 120.0
         device=device,  # type: ignore[arg-type]
         source_rules=False,
         timeout_s=timeout_s,
-        trials=60,
-        warmup=10,
-        time_budget_s=20.0,
+        trials=48,
+        warmup=4,
+        time_budget_s=1.5,
         memory_limit_bytes=2 << 30,
     )
     os.environ[CANARY] = "a secret"
@@ -81,17 +82,21 @@ def run_case(case: Case, evaluator: Evaluator) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="passnet-redteam-") as folder:
         Path(folder).chmod(0o755)
         sample = read_sample(write_sample(case, Path(folder)))
-        (result,) = evaluator.evaluate(sample)
-    rules = tuple(dict.fromkeys(violation.rule for violation in result.violations))
-    expected = case.expected.met_by(result.verdict.value, rules)
+        try:
+            (result,) = evaluator.evaluate(sample)
+            verdict, reason, violations = result.verdict.value, result.reason, result.violations
+        except BadInput as error:  # an import that fails stops an evaluation before its first graph
+            verdict, reason, violations = "bad_input", str(error), ()
+    rules = tuple(dict.fromkeys(violation.rule for violation in violations))
+    expected = case.expected.met_by(verdict, rules)
     if case.kind == "honest":
         expected = expected and not rules
     return Outcome(
         case=case,
         compiler=evaluator.settings.compiler,
-        verdict=result.verdict.value,
+        verdict=verdict,
         rules=rules,
-        reason=result.reason,
+        reason=reason,
         as_expected=expected,
         seconds=time.monotonic() - start,
     )

@@ -2,7 +2,7 @@
 
 Known from: own invention
 Rules: forbidden-import, patched-module
-Expected: rejected (patched, clock)
+Expected: rejected (patched, clock, below-floor)
 """
 
 import builtins

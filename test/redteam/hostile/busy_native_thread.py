@@ -2,7 +2,7 @@
 
 Known from: reward-hacking reports of RL-trained kernel writers
 Rules: native-include, native-process
-Expected: rejected (idle-work, eager_slowed)
+Expected: rejected (idle-work, eager_slowed, clock)
 """
 
 import torch

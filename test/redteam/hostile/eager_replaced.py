@@ -35,8 +35,8 @@ _gelu = torch.nn.functional.gelu
 
 
 def slow(x, *args, **kwargs):
-    for _ in range(20):
-        _gelu(x, *args, **kwargs)
+    for _ in range(20000):
+        pass
     return _gelu(x, *args, **kwargs)
 
 

@@ -1,7 +1,7 @@
 """Does the work on every other call only.
 
 Known from: own invention
-Expected: rejected (stale-output, reused-output) or accuracy
+Expected: rejected (stale-output, reused-output, decoy-kernel) or accuracy
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 Known from: own invention
 Rules: forbidden-import
-Expected: compile_fail
+Expected: bad_input
 """
 
 import socket

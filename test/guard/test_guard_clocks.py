@@ -1,0 +1,80 @@
+"""Times against the clock outside, the control and the physical floor: worked-out numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from pass_bench.guard.clock_fit import Block, clock_misfit, eager_misfit, fresh_misfit
+from pass_bench.guard.floor import floor_us
+
+US = 1000
+
+
+def block(
+    eager_us: float, compiled_us: float, between_us: float = 5, rounds: int = 40, empty_ms: float = 1
+) -> Block:
+    """A block of two arms whose calls leave `between_us` each unexplained."""
+    arms = (tuple([int(eager_us * US)] * rounds), tuple([int(compiled_us * US)] * rounds))
+    spent = sum(map(sum, arms)) + 2 * rounds * between_us * US
+    return Block(arms, int(spent + empty_ms * 1e6), int(empty_ms * 1e6))
+
+
+def control(eager_us: float, between_us: float = 5, rounds: int = 15) -> Block:
+    arm = tuple([int(eager_us * US)] * rounds)
+    return Block((arm,), int(sum(arm) + rounds * between_us * US + 1e6), 1_000_000)
+
+
+def test_what_is_between_calls_is_what_the_claims_leave() -> None:
+    assert block(100, 50, between_us=7).between_ns == pytest.approx(7000)
+    assert control(100, between_us=3).between_ns == pytest.approx(3000)
+
+
+def test_honest_blocks_fit() -> None:
+    assert clock_misfit([block(100, 50)] * 3, [control(100)] * 3) is None
+    assert eager_misfit([block(100, 50)] * 3, [control(100)] * 3) is None
+
+
+def test_a_forged_time_leaves_the_difference_unexplained() -> None:
+    # 150 us of work claimed as 10 us: (150 - 10) / 2 = 70 us more between calls than the control's 5
+    forged = [block(100, 10, between_us=75)] * 3
+    misfit = clock_misfit(forged, [control(100)] * 3)
+    assert misfit is not None and misfit.rule == "clock"
+
+
+def test_one_disturbed_block_is_no_forgery() -> None:
+    blocks = [block(100, 50, between_us=500), block(100, 50), block(100, 50, between_us=300)]
+    assert clock_misfit(blocks, [control(100)] * 3) is None
+
+
+def test_waiting_in_the_empty_block_does_not_help() -> None:
+    # the process spends 100 ms in empty blocks too; only 3 ms more than the control's are allowed
+    hidden = [block(100, 10, between_us=5, empty_ms=100)] * 3
+    misfit = clock_misfit(hidden, [control(100)] * 3)
+    assert misfit is not None and misfit.rule == "clock"
+
+
+def test_slow_eager_is_found_only_beyond_every_control_block() -> None:
+    slow = [block(130, 50)] * 3
+    misfit = eager_misfit(slow, [control(100), control(105), control(110)])
+    assert misfit is not None and misfit.rule == "eager_slowed"  # 130 > 1.15 * 110
+    assert eager_misfit(slow, [control(100), control(105), control(114)]) is None
+    assert eager_misfit([block(100, 50), *slow], [control(100)] * 3) is None
+    assert eager_misfit(slow[:2], [control(100)] * 3) is None  # too few to say
+
+
+def test_calls_that_are_fast_on_known_inputs_only() -> None:
+    usual = [[100 * US] * 30, [20 * US] * 30]
+    assert fresh_misfit(usual, [[100 * US] * 4, [150 * US] * 4]).rule == "remembered"  # type: ignore[union-attr]
+    assert fresh_misfit(usual, [[100 * US] * 4, [150 * US, 35 * US, 150 * US, 150 * US]]) is None
+    assert fresh_misfit(usual, [[800 * US] * 4, [150 * US] * 4]) is None  # eager too is slower on new inputs
+    assert fresh_misfit(usual, []) is None
+
+
+def test_the_floor_is_bytes_over_peak_bandwidth_and_a_launch() -> None:
+    # H100: 1.5 us + 17 MB / 17 TB/s = 1.5 + 1.0
+    assert floor_us(17_000_000, "cuda", "NVIDIA H100 80GB HBM3") == pytest.approx(2.5)
+    # beyond the cache: 50 MiB / 17 TB/s + 34 MB / 3.4 TB/s
+    beyond = floor_us((50 << 20) + 34_000_000, "cuda", "NVIDIA H100 80GB HBM3")
+    assert beyond == pytest.approx(1.5 + (50 << 20) / 17e6 + 10.0)
+    assert floor_us(768_000, "cpu", cores=2) == pytest.approx(1.0)
+    assert floor_us(0, "cuda") == 0.0

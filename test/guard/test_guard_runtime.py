@@ -1,0 +1,249 @@
+"""The guards inside the child: what they see, one trick at a time."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pass_bench.guard.audit import Refill, nudge
+from pass_bench.guard.audited_inputs import AuditedInputs, Recorder
+from pass_bench.guard.dispatch import DispatchGuard, poison, replacement_codes
+from pass_bench.guard.flags import changed_flags, read_flags
+from pass_bench.guard.guarded_run import Baseline, guarded_run
+from pass_bench.guard.kernel_log import KernelLog
+from pass_bench.kernels import cpp_kernel
+
+
+@pytest.fixture(scope="module")
+def double() -> Any:
+    return cpp_kernel(
+        "void twice(const float* x, float* y, int64_t n) {"
+        "  for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i]; }",
+        "twice(const float* x, float* y, int64_t n)",
+    )
+
+
+def run(function: Callable[..., Any], eager: Callable[..., Any] = lambda x: 2 * x, **choices: Any) -> Any:
+    """Guard a function of one tensor as if this file were the pass_dir."""
+    x = torch.arange(8.0)
+    return guarded_run(
+        function,
+        eager,
+        lambda: [x.clone()],
+        [function],
+        [Path(__file__).parent],
+        seed=1,
+        device="cpu",
+        **choices,
+    )
+
+
+def rules(seen: Any) -> list[str]:
+    return [violation.rule for violation in seen.violations]
+
+
+def test_an_honest_kernel_passes_and_is_named(double: Any) -> None:
+    def fused(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x).view(-1)
+        double(x.contiguous(), out, x.numel())
+        return out.view(x.shape)
+
+    seen = run(fused)
+    assert seen.violations == () and seen.kernels == ("cpp twice",)
+    assert torch.equal(seen.outputs, 2 * torch.arange(8.0))
+
+
+def test_a_torch_operator_is_located() -> None:
+    def fused(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    (violation,) = run(fused).violations
+    assert violation.rule == "torch-operator" and "mul" in violation.why
+    assert violation.file == __file__ and violation.line == fused.__code__.co_firstlineno + 1
+
+
+def test_operators_of_the_graph_around_a_pass_are_not_its_own() -> None:
+    guard = DispatchGuard([Path("/nowhere")], [])
+    with guard:
+        torch.ones(3) * 2
+    assert guard.operators == {}
+
+
+def test_a_kernel_without_effect_is_a_decoy(double: Any) -> None:
+    other = cpp_kernel(
+        "void decoy(const float* x, float* y) { y[0] = x[0]; }", "decoy(const float* x, float* y)"
+    )
+
+    def fused(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        other(x, out)
+        double(x, out, x.numel())
+        return out
+
+    seen = run(fused)
+    assert rules(seen) == ["decoy-kernel"] and "cpp decoy" in seen.violations[0].why
+
+
+def test_uninitialised_memory_is_poisoned(double: Any) -> None:
+    def fused(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        double(x, out, x.numel() - 1)
+        return out
+
+    assert torch.isnan(run(fused).outputs[-1])
+    for dtype, expected in ((torch.int32, 2**31 - 1), (torch.bool, True)):
+        memory = torch.zeros(2, dtype=dtype)
+        poison(memory)
+        assert memory.tolist() == [expected] * 2
+
+
+def test_memory_that_two_calls_share_is_found(double: Any) -> None:
+    kept = torch.empty(8)
+
+    def fused(x: torch.Tensor) -> torch.Tensor:
+        double(x, kept, x.numel())
+        return kept
+
+    assert "reused-output" in rules(run(fused))
+
+
+def test_an_output_may_be_an_input_only_where_eager_says_so() -> None:
+    def viewed(x: torch.Tensor) -> torch.Tensor:
+        return x.view(2, 4)
+
+    assert rules(run(viewed, eager=lambda x: x.reshape(2, 4))) == []
+    assert rules(run(viewed, eager=lambda x: x.reshape(2, 4).clone())) == ["aliased-output"]
+
+
+def test_late_work_is_seen(double: Any) -> None:
+    def fused(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+
+        def later() -> None:
+            time.sleep(0.003)
+            double(x, out, x.numel())
+
+        threading.Thread(target=later).start()
+        return out
+
+    assert "late-work" in rules(run(fused, ghosts=False))
+
+
+def test_a_replacement_must_be_a_function_of_the_pass() -> None:
+    codes, violations = replacement_codes([torch.relu, torch.nn.functional.gelu], [Path("/pass_dir")])
+    assert codes == [] and [v.rule for v in violations] == ["replacement-callable"] * 2
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    before = torch.nn.functional.relu, time.perf_counter, torch.get_num_threads()
+    yield
+    torch.nn.functional.relu, time.perf_counter = before[:2]  # type: ignore[assignment]
+    torch.set_num_threads(before[2])
+    sys.setprofile(None)
+
+
+def test_replaced_functions_threads_and_flags_are_named(restored: None) -> None:
+    baseline = Baseline("torch.relu(x)")
+    assert baseline.changes() == ()
+    torch.nn.functional.relu = lambda x: x  # type: ignore[assignment]
+    time.perf_counter = lambda: 0.0
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, name="burner")
+    thread.start()
+    torch.set_num_threads(torch.get_num_threads() + 1)
+    try:
+        found = {(v.rule, v.why.split(" ")[0]) for v in baseline.changes()}
+    finally:
+        stop.set()
+        thread.join()
+    assert {("patched", "torch.nn.functional.relu"), ("patched", "time.perf_counter")} <= found
+    assert ("threads", "1") in found and ("flags", "torch") in found
+
+
+def test_exchanged_code_is_seen(restored: None) -> None:
+    from pass_bench.timing import clock
+
+    baseline = Baseline("")
+    before = clock.no_sync.__code__
+    try:
+        clock.no_sync.__code__ = (lambda: None).__code__
+        (violation,) = baseline.changes()
+    finally:
+        clock.no_sync.__code__ = before
+    assert violation.why == "pass_bench.timing.clock.no_sync was replaced"
+
+
+def test_flags_tell_which_setting_changed() -> None:
+    before = read_flags()
+    gc.callbacks.append(print)  # type: ignore[arg-type]
+    sys.setprofile(lambda *_: None)
+    try:
+        found = changed_flags(before, read_flags())
+    finally:
+        sys.setprofile(None)
+        gc.callbacks.remove(print)  # type: ignore[arg-type]
+    assert {v.why.split(":")[0] for v in found} == {"trace functions", "garbage collector"}
+
+
+def test_silenced_kernels_come_back(double: Any) -> None:
+    log = KernelLog()
+    x, y = torch.ones(4), torch.zeros(4)
+    with log.watching("cpp twice"):
+        double(x, y, 4)
+    assert y.tolist() == [0.0] * 4 and log.launches == {}
+    with log.watching():
+        double(x, y, 4)
+    double(x, y, 4)
+    assert y.tolist() == [2.0] * 4 and log.launches == {"cpp twice": 1}
+
+
+def test_a_nudge_is_small_repeatable_and_within_range() -> None:
+    one, other = [torch.linspace(-1, 3, 100), 5], [torch.linspace(-1, 3, 100), 5]
+    assert nudge(one, 7) == nudge(other, 7) > 0
+    changed = (one[0] != torch.linspace(-1, 3, 100)).sum()
+    assert 1 <= changed <= 3 and torch.equal(one[0], other[0])
+    assert one[0].min() >= -1 and one[0].max() <= 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_a_refill_moves_no_version_counter(dtype: torch.dtype) -> None:
+    value = torch.tensor([0, 1, 1]).to(dtype)
+    version, address = value._version, value.data_ptr()
+    refill = Refill([value, 3])
+    refill.fill([torch.tensor([1, 0, 0]).to(dtype), 3])
+    assert value.tolist() == torch.tensor([1, 0, 0]).to(dtype).tolist()
+    refill.restore()
+    assert value.tolist() == torch.tensor([0, 1, 1]).to(dtype).tolist()
+    assert (value._version, value.data_ptr()) == (version, address)
+
+
+@pytest.mark.parametrize("mode", ["moved", "refilled", "nudged"])
+def test_an_audited_round_keeps_what_it_was_fed(mode: Any) -> None:
+    values = [torch.arange(6.0)]
+    draws = [[torch.full((6,), float(i))] for i in range(3)] if mode != "nudged" else []
+    arms = [AuditedInputs(values, frozenset(), mode, draws, (1, 2, 3), keep=1) for _ in range(2)]
+    for arm in arms:
+        arm.share_with(arms)
+    recorder = Recorder(lambda x: x + 1, keep=1)
+    for _ in range(3):
+        for arm in arms:
+            taken = arm.take()
+            if arm is arms[1]:
+                recorder(*taken)
+    arms[1].settle()
+    assert torch.equal(recorder.outputs, arms[1].before[0] + 1)
+    assert torch.equal(arms[1].kept[0], arms[1].before[0])
+    if mode != "nudged":
+        assert arms[1].before[0].tolist() == [1.0] * 6
+    assert (taken[0].data_ptr() == values[0].data_ptr()) == (mode != "moved")
+    arms[1].restore()
+    assert torch.equal(values[0], torch.arange(6.0))
