@@ -187,6 +187,7 @@ def test_small_groups_and_some_others_match_themselves_as_text(prepared: Prepare
 
 
 @pytest.mark.full
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("prepared", [n for n in NAMES if n != DOES_NOT_RUN], indirect=True)
 def test_every_group_replaced_by_itself_keeps_outputs_and_mutations(prepared: Prepared) -> None:
     threads = torch.get_num_threads()
