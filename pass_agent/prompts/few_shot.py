@@ -30,13 +30,13 @@ class Example:
 
 @lru_cache(maxsize=8)
 def read_examples(samples: Path | None) -> tuple[Example, ...]:
-    """The shipped examples and, below `samples`, every sample whose pass_dir holds passes."""
+    """The shipped examples, and every example sample below `samples` whose pass_dir holds passes."""
     found = (
         [_shipped(folder) for folder in sorted(SHIPPED.iterdir()) if folder.is_dir()]
         if SHIPPED.is_dir()
         else []
     )
-    for entry in sorted(samples.glob("*/*/entry.sh")) if samples else ():
+    for entry in sorted(samples.glob("fusible_subgraphs/*/*/entry.sh")) if samples else ():
         try:
             example = _of_sample(entry.parent)
         except (BadInput, OSError):

@@ -56,13 +56,14 @@ def problem_statement(
         left_out=len(sources) - len(shown),
         bandwidth=bandwidth,
         example=example,
+        example_code=forward_code(example.code) if example else "",
     )
 
 
 def forward_code(code: str) -> str:
     """The body of model.py without imports and freeing statements."""
     lines = [re.sub(r";\s*[\w\s=]+= None$", "", line.rstrip()) for line in code.splitlines()]
-    kept = [line for line in lines if line and not re.match(r"\s*(import |from |\w+ = None$)", line)]
+    kept = [line for line in lines if line and not re.match(r"\s*(import |from |(\w+ = )+None$)", line)]
     return "\n".join(kept)
 
 

@@ -13,6 +13,8 @@ from pass_agent.evaluation.evaluator import Evaluation
 from pass_agent.evaluation.graph_result import GraphOutcome, read_results, read_score
 from pass_agent.evaluation.graph_source import GraphSource, TensorSource, overlap, read_operators
 from pass_agent.evaluation.roofline import Roofline, early_stop, measure
+from pass_agent.prompts.few_shot import Example
+from pass_agent.prompts.problem import problem_statement
 from pass_agent.records import Ended
 
 
@@ -194,3 +196,21 @@ def test_a_summary_excludes_missing_rewards_and_says_so() -> None:
     assert summary.best_at[2] == pytest.approx(4.0)
     assert summary.without_reward == 1
     assert summary.exit_reasons == {"agent": 3, "env_exception": 1}
+
+
+def test_the_problem_statement_names_every_graph_once_and_its_roofline() -> None:
+    code = "import torch\nclass GraphModule(torch.nn.Module):\n    def forward(self, x):\n        a = x + 1\n"
+    same = code + "        tmp_0 = tmp_1 = None\n        return (a,)\n"
+    fx = code.replace("x + 1", "x + 1;  x = None") + "        return (a,)\n"
+    tensors = (TensorSource("x", (1000, 1000), "float32"),)
+    sources = [GraphSource("g/one", same, tensors), GraphSource("g/two", fx, tensors)]
+    example = Example("e", code, {"fast.py": "PASS", "list.json": "[]"}, Counter(), frozenset())
+    text = problem_statement("my-task", sources, 1000.0, example)
+    assert text.startswith("Task: my-task\n")
+    one = "- g/one: float32; x[1000, 1000]; reads 4 MB, at least 4 us"
+    assert f"These 2 graphs have the same code:\n{one}\n- g/two" in text
+    assert text.count("a = x + 1") == 2  # the graphs' and the example's
+    assert "= None\n" not in text.split("# A pass")[0].split("```")[1]
+    assert "`pass_dir/fast.py`\n```python\nPASS\n```" in text
+    assert "at 1000 GB/s" in text
+    assert "roofline" not in problem_statement("t", sources, None, None)
