@@ -96,8 +96,7 @@ def test_functions_equal_eager_on_every_16_bit_value_on_a_gpu(kind: str, dtype: 
     }[kind]
     actual, expected = rule.replacement_func()(*inputs), rule.pattern(*inputs)
     different = (actual != expected) & ~(actual.isnan() & expected.isnan())
-    found = [(x[different][i].item(), actual[different][i].item(), expected[different][i].item()) for i in range(3)
-             if i < int(different.sum())]  # fmt: skip
+    found = list(zip(*(t[different][:3].tolist() for t in (x, actual, expected)), strict=True))
     assert not different.any(), f"{int(different.sum())} of {x.numel()} inputs: {found}"
 
 
