@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -204,4 +205,32 @@ def test_a_killed_runner_leaves_a_container_that_resume_and_clean_remove(engine:
     assert last.returncode == 0, last.stderr
     assert "removed 1 boxes that a dead run had left" in last.stdout
     assert "reward 2" in last.stdout
+    assert containers(engine) == []
+
+
+@pytest.mark.full
+def test_a_plain_debian_image_is_enough_for_the_runtime(engine: Any, tmp_path: Path) -> None:
+    """An image straight from debootstrap, nothing mounted: all the runtime needs is a shell."""
+    if shutil.which("debootstrap") is None:
+        pytest.skip("no debootstrap: apt-get install debootstrap")
+    root = Path(os.environ.get("PASSAGENT_TEST_ROOTFS", tmp_path / "rootfs"))
+    if not (root / "bin").exists():
+        made = subprocess.run(
+            ["debootstrap", "--variant=minbase", "bookworm", root], capture_output=True, text=True
+        )
+        if made.returncode != 0:
+            pytest.skip(f"debootstrap found no packages: {made.stdout[-200:]}")
+    archive = tmp_path / "image.tar"
+    subprocess.run(["tar", "-C", root, "-cf", archive, "."], check=True)
+    engine.api.import_image_from_file(str(archive), repository="passagent-debian", tag="latest")
+    box = DockerRuntime(DockerSettings(image="passagent-debian:latest", gpus="none", memory="256m")).open()
+    try:
+        box.put({"entry.sh": b'(setsid sleep 300 &)\nid -u > "$OUT/uid"\nsleep "$1"\n'})
+        ran = box.run(["bash", "entry.sh", "0"], {"OUT": box.out}, 60)
+        assert (ran.code, ran.lost, box.get()) == (0, "", {"uid": b"0\n"})
+        ran = box.run(["bash", "entry.sh", "300"], {"OUT": box.out}, 2)
+        assert ran.timed_out
+        assert "sleep 300" not in str(box.container.top(ps_args="-eww -o pid,args"))
+    finally:
+        box.close()
     assert containers(engine) == []
