@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
@@ -16,6 +17,7 @@ from pass_bench.data import Sample, read_graph, read_manifest
 from pass_bench.data.model_source import check_model_source
 from pass_bench.data.sample import CONST_MANIFEST
 from pass_bench.errors import BadInput, HarnessFailure
+from pass_bench.guard.sandbox import FIRST_PRIVATE_UID
 from pass_bench.guard.source_rules import check_pass_dir
 from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult, Violation
 from pass_bench.results.verdict import Verdict
