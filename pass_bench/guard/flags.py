@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import re
@@ -10,11 +11,14 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from pass_bench.results.records import Violation
+
+_PERSISTING_L2 = 6  # cudaLimitPersistingL2CacheSize
 
 
 def read_flags(code: str = "") -> dict[str, Any]:
@@ -46,7 +50,8 @@ def read_flags(code: str = "") -> dict[str, Any]:
         "garbage collector": (tuple(map(id, gc.callbacks)), gc.get_threshold(), gc.isenabled()),
         "signal handlers": tuple(_handler(number) for number in range(1, 32)),
         "timers": tuple(_timer(which) for which in (0, 1, 2)),
-        "streams": _stream(),
+        "current stream": _stream(),
+        "L2 set aside": _persisting_l2(),
     }
     for name in operators_of(code):
         with contextlib.suppress(RuntimeError):
@@ -138,3 +143,16 @@ def _stream() -> int:
     if not torch.cuda.is_initialized():
         return 0
     return int(torch.cuda.current_stream().cuda_stream)
+
+
+def _persisting_l2() -> int | None:
+    """Bytes of L2 cache set aside on the current GPU, None without one or without the runtime library."""
+    if not torch.cuda.is_initialized():
+        return None
+    libraries = set(re.findall(r"/\S*libcudart\S*", Path("/proc/self/maps").read_text()))
+    size = ctypes.c_size_t()
+    for library in sorted(libraries):
+        with contextlib.suppress(OSError, AttributeError):
+            if ctypes.CDLL(library).cudaDeviceGetLimit(ctypes.byref(size), _PERSISTING_L2) == 0:
+                return size.value
+    return None

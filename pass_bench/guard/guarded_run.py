@@ -20,6 +20,7 @@ from pass_bench.timing.interleave import clone_like
 
 LATE_S = 0.01
 MAX_GHOSTS = 8
+_SLEEP_CYCLES = 200_000_000  # 0.1 s at 2 GHz
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ def guarded_run(
 
     inputs, outputs = call()
     violations += _late(inputs, outputs, wait)
+    if device == "cuda":
+        violations += _off_stream(plain, eager, draw, seed)
     first = _tensors(outputs)
     kept = [clone_like(value) for value in first]
     violations += _aliases(eager, draw, inputs, outputs, seed)
@@ -99,6 +102,38 @@ def guarded_run(
         for name in list(log.launches)[:MAX_GHOSTS]:
             violations += _ghost(call, name, expected)
     return GuardedRun(tuple(dict.fromkeys(violations)), tuple(log.launches), outputs, inputs)
+
+
+def _off_stream(
+    plain: Callable[..., Any], eager: Callable[..., Any], draw: Callable[[], list[Any]], seed: int
+) -> list[Violation]:
+    """Work of the pass must wait for the stream that it was called on.
+
+    That stream is kept asleep; outputs that are right while it still sleeps were computed on another one.
+    Says nothing where the pass itself waits for the stream.
+    """
+    expected = _tensors(eager(*draw()))
+    inputs = draw()
+    asleep, looking = torch.cuda.Stream(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    torch.manual_seed(seed)
+    with torch.no_grad(), torch.cuda.stream(asleep):
+        torch.cuda._sleep(_SLEEP_CYCLES)  # type: ignore[attr-defined]
+        outputs = _tensors(plain(*inputs))
+    time.sleep(0.01)
+    with torch.cuda.stream(looking):
+        copies = [clone_like(value) for value in outputs]
+        looking.synchronize()
+    sleeping = not asleep.query()
+    torch.cuda.synchronize()
+    moved = [copy for copy, value in zip(copies, expected, strict=False) if value.numel() and copy.is_cuda]
+    if sleeping and moved and all(map(_close_to, copies, expected)):
+        return [Violation(rule="off-stream", why="outputs were ready while the current stream still slept")]
+    return []
+
+
+def _close_to(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and torch.allclose(one, other, 1e-2, 1e-2)
 
 
 def _ghost(

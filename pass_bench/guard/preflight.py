@@ -30,6 +30,7 @@ class GraphMatches(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     graph: str
+    device: str
     passes: tuple[PassReport, ...] = ()
     error: str = ""
 
@@ -67,7 +68,7 @@ class CheckReport(BaseModel):
         elif self.graphs:
             lines += ["", "Matches:"]
         for graph in self.graphs:
-            lines.append(f"  {graph.graph}")
+            lines.append(f"  {graph.graph} ({graph.device})")
             if graph.error:
                 lines.append(f"    {graph.error}")
             for report in graph.passes:
@@ -94,7 +95,7 @@ def check_sample(
     or pass that is not what it should be.
     """
     sample = read_sample(path)
-    folder = pass_dir or sample.pass_dir
+    folder = (pass_dir or sample.pass_dir).absolute()
     names = read_manifest(folder)
     violations = check_pass_dir(folder)
     if violations or not match:
@@ -147,21 +148,19 @@ def _match(graphs: list, listed: list[str], pass_dir: Path, device: str) -> dict
     from pass_bench.inputs import make_inputs
     from pass_bench.passes import load_passes
 
-    loaded = [
-        load_passes(pass_dir, device=kind) for kind in (("cpu", "cuda") if device == "any" else (device,))
-    ]
-    rules = {rule.name: rule for one in loaded for rule in one.rules}
-    order = [name for name in read_manifest(pass_dir) if name in rules]
     found = []
-    for graph, name in zip(graphs, listed, strict=True):
-        try:
-            gm = capture(load_module(graph, "cpu"), graph)
-            rewritten = rewrite(gm, [rules[stem] for stem in order], make_inputs(graph))
-            found.append({"graph": name, "passes": [report.model_dump() for report in rewritten.reports]})
-        except PassBenchError:
-            raise
-        except Exception as error:
-            found.append({"graph": name, "error": f"{type(error).__name__}: {error}"[:500]})
+    for kind in ("cpu", "cuda") if device == "any" else (device,):
+        rules = load_passes(pass_dir, device=kind).rules
+        for graph, name in zip(graphs, listed, strict=True) if rules else ():
+            entry: dict = {"graph": name, "device": kind}  # type: ignore[type-arg]
+            try:
+                rewritten = rewrite(capture(load_module(graph, "cpu"), graph), rules, make_inputs(graph))
+                entry["passes"] = [report.model_dump() for report in rewritten.reports]
+            except PassBenchError:
+                raise
+            except Exception as error:
+                entry["error"] = f"{type(error).__name__}: {error}"[:500]
+            found.append(entry)
     return {"graphs": found}
 
 

@@ -69,13 +69,21 @@ def _born(pid: int) -> str | None:
     return None if fields[0] in "ZX" else fields[19]
 
 
-def busy_share(pid: int, window_s: float = 0.02) -> float:
-    """Cores that a process tree keeps busy over a short window, read from the kernel's own accounts."""
-    pids = descendants(pid)
-    before, start = _run_ns(pids), time.perf_counter_ns()
-    time.sleep(window_s)
-    spent = _run_ns(pids) - before
-    return spent / max(1, time.perf_counter_ns() - start)
+def busy_threads(pid: int, samples: int = 8, interval_s: float = 0.008) -> float:
+    """How many threads of a process tree run or want to run, on average over a few looks.
+
+    Whether they get a core does not matter, so that a busy machine hides nothing.
+    """
+    seen = 0
+    for _ in range(samples):
+        time.sleep(interval_s)
+        for each in descendants(pid):
+            with contextlib.suppress(OSError):
+                for task in Path(f"/proc/{each}/task").iterdir():
+                    with contextlib.suppress(OSError):
+                        state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+                        seen += state == "R"
+    return seen / samples
 
 
 def waited_ns(pid: int) -> int:
@@ -84,16 +92,6 @@ def waited_ns(pid: int) -> int:
     for each in descendants(pid):
         with contextlib.suppress(OSError, ValueError, IndexError):
             total += int(Path(f"/proc/{each}/schedstat").read_text().split()[1])
-    return total
-
-
-def _run_ns(pids: list[int]) -> int:
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            for task in Path(f"/proc/{pid}/task").iterdir():
-                with contextlib.suppress(OSError, ValueError):
-                    total += int((task / "schedstat").read_text().split()[0])
     return total
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pass_bench.guard.audit_modes import AUDIT_MODES, AuditMode
 from pass_bench.guard.clock_fit import Block, Misfit, clock_misfit, eager_misfit, fresh_misfit
 from pass_bench.guard.floor import floor_us
-from pass_bench.guard.processes import busy_share
+from pass_bench.guard.processes import busy_threads
 from pass_bench.results.records import EvalSettings, Regime, Violation
 from pass_bench.results.verdict import Verdict
 from pass_bench.score.tolerance import BASELINE_T
@@ -25,7 +25,7 @@ CONTROL_ROUNDS = 15
 GHOSTS_BELOW_NS = 500_000_000
 SLOW_NS = 200_000_000
 MORE_BLOCKS = 3
-BUSY_CORES = 0.5
+BUSY_THREADS = 0.5
 BUSY_TRIES = 4
 
 
@@ -91,11 +91,11 @@ class Integrity:
         _reject(done.violations)
         time.sleep(0.005)  # OpenMP's threads spin for a moment after their work
         for attempt in range(BUSY_TRIES):
-            cores = busy_share(self._talk.pid)
-            if cores < BUSY_CORES:
+            busy = busy_threads(self._talk.pid)
+            if busy < BUSY_THREADS:
                 return
             time.sleep(0.05 * (attempt + 1))
-        raise rejected("idle-work", f"{cores:.1f} cores are busy while nothing was asked for")
+        raise rejected("idle-work", f"{busy:.1f} threads are busy while nothing was asked for")
 
     # ---- beside the trials
 

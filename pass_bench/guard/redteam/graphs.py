@@ -52,6 +52,13 @@ _ALL = (
         in_1=(4, 32),
     ),
     _graph(
+        "large_add",
+        "in_0, in_1",
+        "tmp_0 = in_0 + in_1\ntmp_1 = torch.relu(tmp_0)\nreturn (tmp_1,)",
+        in_0=(2048, 4096),
+        in_1=(2048, 4096),
+    ),
+    _graph(
         "views",
         "in_0",
         "tmp_0 = in_0.transpose(0, 1)\ntmp_1 = tmp_0.unsqueeze(0)\nreturn (tmp_1,)",

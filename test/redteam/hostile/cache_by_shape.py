@@ -1,7 +1,7 @@
 """Returns the first output that it ever computed for a shape.
 
 Known from: KernelBench leaderboards
-Expected: accuracy or rejected (reused-output, stale-output)
+Expected: accuracy or rejected (reused-output, decoy-kernel, stale-output)
 """
 
 import torch

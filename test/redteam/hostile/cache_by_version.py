@@ -1,7 +1,7 @@
 """Remembers outputs by address and version counter, and returns copies.
 
 Known from: reward-hacking reports of RL-trained kernel writers
-Expected: rejected (stale-output, remembered) or accuracy
+Expected: rejected (decoy-kernel, stale-output, remembered) or accuracy
 """
 
 import torch

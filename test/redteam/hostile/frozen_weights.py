@@ -1,7 +1,7 @@
 """Folds the weights of the first call into its kernel's table and never looks again.
 
 Known from: KernelBench leaderboards
-Expected: accuracy or rejected (stale-output)
+Expected: accuracy or rejected (decoy-kernel, stale-output)
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Computes the first ten calls and returns the last result ever after.
 
 Known from: KernelBench leaderboards
-Expected: rejected (stale-output, reused-output, remembered) or accuracy
+Expected: rejected (decoy-kernel, stale-output, reused-output, remembered) or accuracy
 """
 
 import torch

@@ -1,0 +1,101 @@
+"""Every hostile pass gets its verdict, every honest look-alike is scored (table: docs/integrity.md)."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from pass_bench.guard.redteam.cases import Case, Expectation, read_case, read_cases
+from pass_bench.guard.redteam.runner import COMPILERS, check_source, run_case, suite_evaluator
+
+SUITE = Path(__file__).parent
+CASES = read_cases(SUITE)
+HOSTILE = [case for case in CASES if case.kind == "hostile"]
+HONEST = [case for case in CASES if case.kind == "honest"]
+
+
+def seeded_slice(compiler: str) -> list[Case]:
+    """A few of each kind, others for each compiler; quick ones, since a hang costs its whole time limit."""
+    chooser = random.Random(f"slice of {compiler}")
+    runnable = [case for case in HOSTILE if not case.gpu]
+    return [*chooser.sample(runnable, 4), *chooser.sample(HONEST, 2)]
+
+
+def test_the_suite_is_large_enough() -> None:
+    assert len(HOSTILE) >= 45 and len(HONEST) >= 25
+    assert sum(case.caught_without_rules for case in HOSTILE) >= 30
+    assert all(case.known_from for case in HOSTILE)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_source_rules_name_what_they_should_and_nothing_else(case: Case) -> None:
+    outcome = check_source(case)
+    assert outcome.as_expected, f"{case.kind}: expected {case.rules}, found {outcome.rules}"
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_slice_gets_its_verdicts(compiler: str) -> None:
+    with suite_evaluator(compiler) as evaluator:
+        outcomes = [run_case(case, evaluator) for case in seeded_slice(compiler)]
+    odd = [
+        f"{o.case.name}: {o.verdict} {o.rules}, expected {o.case.expected}"
+        for o in outcomes
+        if not o.as_expected
+    ]
+    assert odd == []
+
+
+@pytest.mark.serial
+@pytest.mark.full
+@pytest.mark.timeout(5400)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_every_case_gets_its_verdict(compiler: str) -> None:
+    with suite_evaluator(compiler) as evaluator:
+        outcomes = [run_case(case, evaluator) for case in CASES if not case.gpu]
+    odd = [
+        f"{o.case.name}: {o.verdict} {o.rules}, expected {o.case.expected}"
+        for o in outcomes
+        if not o.as_expected
+    ]
+    assert odd == []
+
+
+@pytest.mark.gpu
+@pytest.mark.serial
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_gpu_cases_get_their_verdicts(compiler: str) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    with suite_evaluator(compiler, "cuda") as evaluator:
+        outcomes = [run_case(case, evaluator) for case in CASES if case.gpu]
+    odd = [
+        f"{o.case.name}: {o.verdict} {o.rules}, expected {o.case.expected}"
+        for o in outcomes
+        if not o.as_expected
+    ]
+    assert odd == []
+
+
+def test_an_expectation_is_met_by_its_verdict_and_one_of_its_rules() -> None:
+    either = Expectation(("rejected", "accuracy"), ("patched", "clock"))
+    assert either.met_by("rejected", ("clock", "flags")) and either.met_by("accuracy", ())
+    assert not either.met_by("rejected", ("flags",)) and not either.met_by("correct", ())
+    assert str(either) == "rejected (patched, clock) or accuracy"
+
+
+def test_a_case_says_what_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    (folder / "trick.py").write_text(
+        '"""Does a\ntrick.\n\nKnown from: here\nRules: dunder, stream\nGraph: views\nNeeds: gpu\n'
+        'Expected: rejected (patched) or timeout\n"""\n'
+    )
+    case = read_case(folder / "trick.py")
+    assert (case.trick, case.known_from, case.rules) == ("Does a trick.", "here", ("dunder", "stream"))
+    assert case.gpu and case.graph.name == "views" and case.caught_without_rules
+    assert case.expected == Expectation(("rejected", "timeout"), ("patched",))
