@@ -49,8 +49,10 @@ def _places() -> list[tuple[type, str, Callable[..., Any]]]:
     places: list[tuple[type, str, Callable[..., Any]]] = []
     if "triton" in sys.modules:
         from triton.runtime.interpreter import GridExecutor
+        from triton.runtime.jit import JITFunction
 
         places.append((GridExecutor, "__call__", _interpreted))
+        places.append((JITFunction, "run", _compiled))
     if (driver := sys.modules.get("triton.backends.nvidia.driver")) is not None:
         places.append((driver.CudaLauncher, "__call__", _triton_cuda))
     if (cpp := sys.modules.get("pass_bench.kernels.cpp")) is not None:
@@ -67,6 +69,20 @@ def _low_overhead(
 ) -> None:
     """While recording, a kernel of `low_overhead` goes through Triton like any other."""
     launcher.kernel[grid](*args, **kwargs)
+
+
+def _compiled(recorder: Recorder, original: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+    """What Triton asks of the arguments (dtypes, addresses) is its own business; the grid is the author's."""
+    grid = kwargs.get("grid")
+    if callable(grid):
+
+        def seen(meta: Any) -> Any:
+            with recorder.paused(False):
+                return grid(meta)
+
+        kwargs["grid"] = seen
+    with recorder.paused():
+        return original(kernel, *args, **kwargs)
 
 
 class InterpretedLaunch:

@@ -190,3 +190,28 @@ def test_sparse_and_subclass_inputs_run_unspecialised() -> None:
     sparse = torch.eye(3).to_sparse()
     assert torch.equal(direct(sparse).to_dense(), 2 * torch.eye(3))
     assert direct.report().variants == 0
+
+
+def test_code_that_holds_for_all_inputs_has_no_check() -> None:
+    gm = fx.symbolic_trace(lambda x, y: torch.relu(x * y) + 1)
+    direct = build_direct(gm, [])
+    for shape in [(2, 3), (4,), (2, 3)]:
+        agree(gm, direct, [torch.randn(shape), torch.randn(shape)])
+    assert direct.report().variants == 1
+    assert direct.report().source == (
+        "def direct(a0, a1):\n"
+        "    mul = a0 * a1\n"
+        "    relu = _1_relu_0(mul)\n"
+        "    mul = None\n"
+        "    add = relu + (1)\n"
+        "    relu = None\n"
+        "    return add\n"
+    )
+
+
+def test_metadata_changed_inside_an_operator_is_its_own_business() -> None:
+    gm = fx.symbolic_trace(lambda x: F.adaptive_avg_pool1d(x, 1).flatten(1).view(2, 2, 2))
+    direct = build_direct(gm, [])
+    for _ in range(2):
+        agree(gm, direct, [torch.randn(2, 4, 6)])
+    assert direct.report().source.count("_reinterpret_tensor") == 1

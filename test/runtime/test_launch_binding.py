@@ -178,6 +178,42 @@ def test_descriptors_are_made_anew_for_each_call(machine: Machine) -> None:
     assert (list(made.shape), list(made.block_shape), three) == ([8, 32], [4, 16], 3)
 
 
+def jit_run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+    """Stands in for JITFunction.run: asks for addresses from code without a module, like Triton's binder."""
+    space: dict[str, Any] = {}
+    exec("def binder(*args):\n    return [getattr(x, 'data_ptr', int)() % 16 for x in args]", space)
+    space["binder"](*args)
+    sizes = grid({"n": args[2]}) if callable(grid) else grid
+    launch(self.launcher, self.machine, sizes[0], *args)
+
+
+def test_what_triton_asks_of_its_arguments_is_not_held_against_the_author(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton.runtime.jit import JITFunction
+
+    monkeypatch.setattr(JITFunction, "run", jit_run)
+    kernel = object.__new__(JITFunction)
+    kernel.launcher, kernel.machine = new_launcher(machine), machine  # type: ignore[attr-defined]
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        kernel[lambda meta: (meta["n"] // x.shape[0],)](x, out, x.numel())
+        return out
+
+    def peeking(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        kernel[lambda meta: (1 + x.data_ptr() % 32,)](x, out, x.numel())
+        return out
+
+    _, plan, refused = record(function, (torch.zeros(4, 8),))
+    assert refused == "" and plan is not None
+    assert plan.steps[-1].args[:3] == (8, 1, 1)
+    assert (
+        record(peeking, (torch.zeros(4, 8),))[2] == "takes a value from data_ptr(), which may depend on data"
+    )
+
+
 class FakeKernel:
     """Takes the place of a compiled Triton kernel: launches through a CudaLauncher, counts how often."""
 
