@@ -64,6 +64,10 @@ def preload(groups: list[str]) -> int:
                     raise
     import torch
 
+    from pass_bench.kernels import interpreter
+
+    if interpreter.is_interpreted():
+        interpreter.enable()  # rounds bfloat16 as eager does, takes first configs, names what needs a GPU
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     for role in ROLES.values():

@@ -219,3 +219,14 @@ def test_special_inputs_are_reported_and_not_scored(make_sample: Callable[..., P
         or result.regimes[1].error
         or result.regimes[1].passes_from > -10
     )
+
+
+def test_compat_judges_recorded_inputs_only_and_times_one_after_the_other(
+    make_sample: Callable[..., Path],
+) -> None:
+    with Evaluator(SETTINGS.model_copy(update={"compat": True})) as running:
+        (result,) = running.evaluate(read_sample(make_sample()))
+    assert [report.regime for report in result.regimes] == ["recorded"]
+    assert result.verdict is Verdict.CORRECT
+    assert result.e2e is not None and result.e2e.eager.trials == 3
+    assert result.unrewritten is None
