@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,17 +29,15 @@ def why_no_engine() -> str:
 
 
 @contextmanager
-def running_engine(folder: Path) -> Iterator[str]:
-    """Start dockerd with everything below `folder`; yields its address and stops it at the end."""
+def running_engine() -> Iterator[str]:
+    """Start dockerd in a folder of its own; yields its address, then stops it and removes the folder."""
+    # A short path: containerd's sockets are deep below it, and their paths have at most 107 characters.
+    folder = Path(tempfile.mkdtemp(prefix="pe-", dir="/tmp"))
     address = f"unix://{folder}/d.sock"
-    log = (folder / "dockerd.log").open("wb")
     places = ["--data-root", folder / "data", "--exec-root", folder / "exec", "--pidfile", folder / "pid"]
-    daemon = subprocess.Popen(
-        ["dockerd", *FLAGS, "--host", address, *map(str, places)],
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
+    command = ["dockerd", *FLAGS, "--host", address, *map(str, places)]
+    with (folder / "dockerd.log").open("wb") as log:
+        daemon = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     try:
         deadline = time.monotonic() + 60
         while not answers(address):
@@ -53,7 +52,14 @@ def running_engine(folder: Path) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
-        log.close()
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for place in sorted((place for place in mounted if place.startswith(f"{folder}/")), reverse=True):
+        subprocess.run(["umount", "-l", place], check=False)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def answers(address: str) -> bool:

@@ -36,14 +36,14 @@ pytestmark = [pytest.mark.serial]
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def engine() -> Iterator[Any]:
     """A client of an engine that lives as long as this module's tests."""
     why = why_no_engine()
     if why:
         pytest.skip(why)
     import docker
 
-    with running_engine(tmp_path_factory.mktemp("engine")) as address:
+    with running_engine() as address:
         before = os.environ.get("DOCKER_HOST")
         os.environ["DOCKER_HOST"] = address
         client = docker.from_env()

@@ -191,9 +191,7 @@ def test_the_real_harness_in_a_container(
         pytest.skip(why)
     import docker
 
-    engine = tmp_path / "engine"
-    engine.mkdir()
-    with running_engine(engine) as address:
+    with running_engine() as address:
         monkeypatch.setenv("DOCKER_HOST", address)
         client = docker.from_env()
         import_skeleton(client)
