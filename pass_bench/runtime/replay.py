@@ -158,7 +158,7 @@ class Replay:
                 self._buffers[i] = _Buffer(fresh_copies([inputs[i]])[0], address)
                 moved = True
         settled = [i for i, buffer in self._buffers.items() if buffer.steady >= self._settled_after]
-        if settled and len(settled) == len(self._buffers):
+        if settled:
             for i in settled:
                 self._addresses[i] = self._buffers.pop(i).address
             self._settled_after *= (

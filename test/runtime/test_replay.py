@@ -86,6 +86,16 @@ def test_an_input_that_settles_is_read_where_it_is() -> None:
     assert replay(a).tolist() == [1] * 3
 
 
+def test_one_input_may_settle_while_another_moves() -> None:
+    replay, _ = replayed(lambda x, y: x - y, torch.ones(3), torch.ones(3))
+    replay(torch.zeros(3), torch.zeros(3))
+    kept, steady = [], torch.ones(3)
+    for call in range(SETTLED_AFTER + 3):
+        kept.append(torch.full((3,), float(call)))
+        assert replay(kept[-1], steady).tolist() == [call - 1] * 3
+    assert replay.copied == (0,)
+
+
 def test_outputs_in_use_are_not_overwritten() -> None:
     replay, recorder = replayed(lambda x: (x + 1, x[None] * 2), torch.ones(3))
     x = torch.zeros(3)
