@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 from pass_bench.guard.audit import Refill, nudge
 from pass_bench.guard.audit_modes import AuditMode
@@ -35,12 +36,13 @@ class AuditedInputs:
         self._round = 0
         self._live = False
         self._group: list[AuditedInputs] = [self]
+        self._recorder: Recorder | None = None
         self.kept: list[Any] = []
         self.before: list[Any] = []
 
-    def share_with(self, group: list[AuditedInputs]) -> None:
+    def share_with(self, group: list[AuditedInputs], recorder: Recorder | None = None) -> None:
         """Say which arms use the same memory: what one changes, another may want to keep first."""
-        self._group = group
+        self._group, self._recorder = group, recorder
 
     def settle(self) -> None:
         """Copy the kept arguments, if they still lie in memory that the next round changes."""
@@ -52,6 +54,8 @@ class AuditedInputs:
         """Return arguments for the next round."""
         for arm in self._group:
             arm.settle()
+        if self._recorder is not None:
+            self._recorder.settle()
         number = self._round % len(self._seeds)
         source = self._values
         if self._mode == "moved":
@@ -79,10 +83,17 @@ class Recorder:
     def __init__(self, call: Callable[..., Any], keep: int):
         self._call, self._keep, self._round = call, keep, 0
         self.outputs: Any = ()
+        self._live = False
+
+    def settle(self) -> None:
+        """Copy the kept outputs: they may be views of inputs that the next round changes."""
+        if self._live:
+            self.outputs = tree_map_only(torch.Tensor, clone_like, self.outputs)
+            self._live = False
 
     def __call__(self, *args: Any) -> Any:
         outputs = self._call(*args)
         if self._round == self._keep:
-            self.outputs = outputs
+            self.outputs, self._live = outputs, True
         self._round += 1
         return outputs

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGESIZE")
@@ -86,13 +87,26 @@ def busy_threads(pid: int, samples: int = 8, interval_s: float = 0.008) -> float
     return seen / samples
 
 
-def waited_ns(pid: int) -> int:
-    """Nanoseconds that the processes of a tree, their first threads, have waited for a core so far."""
-    total = 0
+@dataclass(frozen=True)
+class CpuAccount:
+    """Nanoseconds that the first threads of a process tree have run, and have waited for a core."""
+
+    ran_ns: int
+    waited_ns: int
+
+    def since(self, before: CpuAccount) -> CpuAccount:
+        """What was added after an earlier account."""
+        return CpuAccount(max(0, self.ran_ns - before.ran_ns), max(0, self.waited_ns - before.waited_ns))
+
+
+def cpu_account(pid: int) -> CpuAccount:
+    """The kernel's account of a process tree so far."""
+    ran = waited = 0
     for each in descendants(pid):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            total += int(Path(f"/proc/{each}/schedstat").read_text().split()[1])
-    return total
+            fields = Path(f"/proc/{each}/schedstat").read_text().split()
+            ran, waited = ran + int(fields[0]), waited + int(fields[1])
+    return CpuAccount(ran, waited)
 
 
 class MemoryWatch:

@@ -269,7 +269,7 @@ class Candidate:
             for _ in request.arms
         ]
         for arm in inputs:
-            arm.share_with(inputs)
+            arm.share_with(inputs, recorder)
         used = [recorder if arm == "compiled" else calls[arm] for arm in request.arms]
         times = time_block(used, inputs, plan)
         fed = inputs[request.arms.index("compiled")]

@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 
 from pass_bench.guard.clock_fit import Block
-from pass_bench.guard.processes import waited_ns
+from pass_bench.guard.processes import CpuAccount, cpu_account
 from pass_bench.worker.messages import (
     CandidateJob,
     CandidateReply,
@@ -36,7 +36,9 @@ class Control:
         own = {"compiler": "nope", "with_unrewritten": False, "const_pass_dir": None}
         nothing = {"sample_path": "", "pass_dir": "", "cache_dir": ""}
         self._mutated = mutated
+        self._device = job.device
         self._empty_ns = 0
+        self._empty_ran_ns = 0
         self._child = zygote.fork("candidate")
         try:
             self._child.send(CandidateRequest(request=job.model_copy(update=own | nothing)))
@@ -59,14 +61,22 @@ class Control:
         self._expect(Prepared)
         self._ask(0, rounds, budget_s)
         empty = [self._ask(0, 0, 1.0) for _ in range(2)]
-        self._empty_ns = min(max(0, wall_ns - waited) for _, wall_ns, waited in empty)
+        self._empty_ns = min(max(0, wall_ns - cpu.waited_ns) for _, wall_ns, cpu in empty)
+        self._empty_ran_ns = min(cpu.ran_ns for _, _, cpu in empty)
 
     def block(self, rounds: int, budget_s: float) -> Block:
         """Time eager alone for some rounds; raises ControlLost."""
-        reply, wall_ns, waited = self._ask(rounds, 0, budget_s)
-        return Block(arms=reply.trials, wall_ns=wall_ns, empty_ns=self._empty_ns, waited_ns=waited)
+        reply, wall_ns, cpu = self._ask(rounds, 0, budget_s)
+        return Block(
+            arms=reply.trials,
+            wall_ns=wall_ns,
+            empty_ns=self._empty_ns,
+            waited_ns=cpu.waited_ns,
+            ran_ns=cpu.ran_ns if self._device == "cpu" else -1,
+            empty_ran_ns=self._empty_ran_ns,
+        )
 
-    def _ask(self, rounds: int, warmup: int, budget_s: float) -> tuple[TimeReply, int, int]:
+    def _ask(self, rounds: int, warmup: int, budget_s: float) -> tuple[TimeReply, int, CpuAccount]:
         request = TimeRequest(
             arms=("eager",),
             mutated=self._mutated,
@@ -76,14 +86,14 @@ class Control:
             budget_s=budget_s,
             min_trials=min(3, rounds),
         )
-        waited, start = waited_ns(self._child.pid), time.perf_counter_ns()
+        before, start = cpu_account(self._child.pid), time.perf_counter_ns()
         try:
             self._child.send(CandidateRequest(request=request))
         except ChildDied as death:
             raise ControlLost(death.how) from None
         reply: TimeReply = self._expect(TimeReply)
         wall = time.perf_counter_ns() - start
-        return reply, wall, max(0, waited_ns(self._child.pid) - waited)
+        return reply, wall, cpu_account(self._child.pid).since(before)
 
     def _expect(self, kind: type) -> TimeReply:
         try:

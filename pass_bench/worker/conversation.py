@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pass_bench.errors import HarnessFailure
-from pass_bench.guard.processes import MemoryWatch, waited_ns
+from pass_bench.guard.processes import CpuAccount, MemoryWatch, cpu_account
 from pass_bench.results.records import EvalSettings, Regime
 from pass_bench.results.verdict import Verdict
 from pass_bench.worker.descriptors import check_descriptor
@@ -44,11 +44,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Timed:
-    """A block of trials: the answer, nanoseconds on our own clock, of these nanoseconds without a core."""
+    """A block of trials: the answer, nanoseconds on our own clock, the kernel's account meanwhile."""
 
     reply: TimeReply
     wall_ns: int
-    waited_ns: int
+    cpu: CpuAccount
     descriptors: tuple[int, ...]
 
 
@@ -206,11 +206,11 @@ class Conversation:
 
     def timed(self, request: TimeRequest) -> Timed:
         """Ask for a block of trials."""
-        waited, start = waited_ns(self.pid), time.perf_counter_ns()
+        before, start = cpu_account(self.pid), time.perf_counter_ns()
         self.send(request, "being timed")
         reply, descriptors = self.reply_beside("being timed", TimeReply)
         wall = time.perf_counter_ns() - start
-        return Timed(reply, wall, max(0, waited_ns(self.pid) - waited), descriptors)
+        return Timed(reply, wall, cpu_account(self.pid).since(before), descriptors)
 
     def _death(self, death: ChildDied, what: str) -> Stop:
         assert self._candidate is not None

@@ -231,7 +231,12 @@ class GraphRun:
             self._draft.regimes.append(RegimeReport(regime=regime, seed=drawn.seed, skipped=drawn.skipped))
             self._draft.warnings.append(f"no {regime} inputs: {drawn.skipped}")
             return
-        compared = self._compare(regime, drawn)
+        try:
+            compared = self._compare(regime, drawn)
+        except Stop as stop:
+            report = RegimeReport(regime=regime, seed=drawn.seed, error=stop.reason)
+            self._draft.regimes.append(report)
+            raise
         self._draft.regimes.append(
             RegimeReport(
                 regime=regime, seed=drawn.seed, passes_from=compared.passes_from, tensors=compared.tensors

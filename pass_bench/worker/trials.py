@@ -44,6 +44,7 @@ class Trials:
         self._between = between
         self._end = 0.0
         self._empty_ns = 0
+        self._empty_ran_ns = 0
         self.blocks: list[Block] = []
         self.e2e: Comparison | None = None
         self.device_time: Comparison | None = None
@@ -88,7 +89,8 @@ class Trials:
         """Run the warm-up, and see how long an empty block takes."""
         self._timed(0, self._settings.warmup, "host", self._arms)
         empty = [self._timed(0, 0, "host", self._arms) for _ in range(2)]
-        self._empty_ns = min(max(0, block.wall_ns - block.waited_ns) for block in empty)
+        self._empty_ns = min(max(0, block.wall_ns - block.cpu.waited_ns) for block in empty)
+        self._empty_ran_ns = min(block.cpu.ran_ns for block in empty)
 
     def _parts(self, count: int) -> list[int]:
         """Split the first trials into secret parts; later ones are checked as they come."""
@@ -115,7 +117,9 @@ class Trials:
                     arms=reply.trials,
                     wall_ns=timed.wall_ns,
                     empty_ns=self._empty_ns,
-                    waited_ns=timed.waited_ns,
+                    waited_ns=timed.cpu.waited_ns,
+                    ran_ns=timed.cpu.ran_ns if self._device == "cpu" else -1,
+                    empty_ran_ns=self._empty_ran_ns,
                 )
             )
         least = min(len(arm) for arm in reply.trials)

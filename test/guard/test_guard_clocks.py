@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pass_bench.guard.clock_fit import Block, clock_misfit, eager_misfit, fresh_misfit
@@ -53,11 +55,23 @@ def test_waiting_in_the_empty_block_does_not_help() -> None:
     assert misfit is not None and misfit.rule == "clock"
 
 
+def test_a_busy_machine_leaves_the_account_of_processor_time() -> None:
+    def busy(claimed_us: float, ran_us: float) -> Block:
+        forged = block(100, claimed_us, between_us=500)
+        return replace(forged, waited_ns=forged.wall_ns // 2, ran_ns=int(40 * ran_us * US))
+
+    quiet = replace(control(100), ran_ns=int(15 * 105 * US))
+    honest = [busy(50, 100 + 50 + 2 * 5)] * 3
+    assert clock_misfit(honest, [quiet] * 3) is None
+    misfit = clock_misfit([busy(1, 100 + 50 + 2 * 5)] * 3, [quiet] * 3)  # 49 us run and not claimed
+    assert misfit is not None and misfit.rule == "clock"
+
+
 def test_slow_eager_is_found_only_beyond_every_control_block() -> None:
-    slow = [block(130, 50)] * 3
+    slow = [block(150, 50)] * 3
     misfit = eager_misfit(slow, [control(100), control(105), control(110)])
-    assert misfit is not None and misfit.rule == "eager_slowed"  # 130 > 1.15 * 110
-    assert eager_misfit(slow, [control(100), control(105), control(114)]) is None
+    assert misfit is not None and misfit.rule == "eager_slowed"  # 150 > 1.3 * 110
+    assert eager_misfit(slow, [control(100), control(105), control(116)]) is None
     assert eager_misfit([block(100, 50), *slow], [control(100)] * 3) is None
     assert eager_misfit(slow[:2], [control(100)] * 3) is None  # too few to say
 

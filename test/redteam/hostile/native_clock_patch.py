@@ -35,7 +35,7 @@ kernel = cpp_kernel(
 
 patch = cpp_kernel(
     """
-    extern "C" void* PyLong_FromLongLong(long long);
+    extern "C" struct _object* PyLong_FromLongLong(long long);
     static long long ticks = 0;
     static void* fake(void*, void*) { ticks += 1000; return PyLong_FromLongLong(ticks); }
     void patch(const float* unused, int64_t address) {

@@ -2,7 +2,7 @@
 
 Known from: public logs of kernel-writing agents
 Rules: forbidden-builtin
-Expected: rejected (replacement-callable, torch-operator)
+Expected: rejected (replacement-callable, torch-operator) or compile_fail
 """
 
 import torch
