@@ -9,6 +9,8 @@ import contextlib
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -229,3 +231,35 @@ def test_captured_output_is_capped() -> None:
 def test_signals_have_names() -> None:
     assert signal_name(11) == "SIGSEGV (segmentation fault)"
     assert signal_name(9) == "SIGKILL (killed)"
+
+
+def test_ctrl_c_ends_everything_at_once(make_sample: Callable[..., Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [
+        sys.executable,
+        "-m",
+        "pass_bench",
+        "eval",
+        str(make_sample()),
+        "--device",
+        "cpu",
+        "--out",
+        str(out),
+    ]
+    command += ["--trials", "100000", "--time-budget", "300"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        end = time.monotonic() + 120
+        while (
+            not out.exists() and time.monotonic() < end
+        ):  # made once the workers are up and the input is read
+            time.sleep(0.1)
+        workers = children_of(running.pid)
+        assert workers
+        workers += [child for worker in workers for child in children_of(worker)]
+        running.send_signal(signal.SIGINT)
+        stdout, stderr = running.communicate(timeout=30)
+    assert (running.returncode, stdout) == (3, "")
+    assert stderr.splitlines()[-1] == "passbench: interrupted" and "Traceback" not in stderr
+    alive = [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+    assert alive == []
+    assert not (out / "aggregated_score.json").exists()
