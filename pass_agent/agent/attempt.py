@@ -63,7 +63,7 @@ class Attempt:
     def _recall(self) -> None:
         """Bring the state to where the journal ends; a reply without its step is taken up first."""
         self.messages = list(self.start.messages)
-        recall(self.state, self.told.steps, self.load)
+        recall(self.state, self.told.steps, self.load, texts=False)
         for step in self.told.steps:
             self._remember(step)
         if self.told.steps:

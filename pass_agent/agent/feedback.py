@@ -46,9 +46,15 @@ def describe(
     lines = [_summary(result, best, cached)]
     order = sorted(range(len(result.graphs)), key=lambda at: (result.graphs[at].correct, at))
     shown = set(order[:GRAPH_LIMIT])
+    said: dict[tuple[str, ...], int] = {}
     for at, (graph, roofline) in enumerate(zip(result.graphs, rooflines, strict=True)):
         if at in shown:
-            lines += describe_graph(graph, roofline, at + 1, len(result.graphs))
+            headline, *body = describe_graph(graph, roofline, at + 1, len(result.graphs))
+            first = said.setdefault((graph.verdict, *body), at)
+            if first == at:
+                lines += [headline, *body]
+            else:  # variants of one graph mostly fail, or match, in the same way
+                lines.append(headline if graph.correct else f"{headline}, the same as [{first + 1}]")
     if len(order) > GRAPH_LIMIT:
         lines.append(f"... and {len(order) - GRAPH_LIMIT} more graphs, no worse than these.")
     changes = describe_changes(result, last)
@@ -81,7 +87,7 @@ def describe_graph(graph: GraphOutcome, roofline: Roofline, number: int, count: 
     lines = [f"[{number}/{count}] {name}: {graph.verdict}{_speed(graph, roofline)}"]
     if not graph.correct:
         lines.append("    " + ADVICE.get(graph.verdict, graph.reason or "Not correct."))
-        if graph.reason:
+        if graph.reason and not any(one.nearest_miss for one in graph.passes):
             lines.append(f"    {first_lines(graph.reason, 1, 300)[0]}")
     lines += [f"    {_violation(broken)}" for broken in graph.violations[:3]]
     if graph.verdict in ("accuracy", "shape_mismatch", "type_mismatch"):

@@ -88,6 +88,7 @@ class LocalBox:
             TMPDIR=tmp,
             XDG_CACHE_HOME=f"{tmp}/cache",
             TRITON_CACHE_DIR=f"{tmp}/triton",
+            CUDA_CACHE_PATH=f"{tmp}/nv",
             TORCHINDUCTOR_CACHE_DIR=f"{tmp}/inductor",
             PYTHONDONTWRITEBYTECODE="1",
             PASSNET_PYTHON=kept.get("PASSNET_PYTHON", sys.executable),

@@ -80,7 +80,7 @@ def test_every_failure_has_the_same_form_and_is_short(verdict: str) -> None:
         reason="the reason\nsecond line",
         detail="Traceback\n" + "  frame\n" * 500 + "ValueError: bad",
         violations=[{"rule": "no_torch", "why": "torch.matmul computes", "file": "a.py", "line": 3}] * 9,
-        passes=[{"name": "fuse", "matched": 0, "nearest_miss": "node 2\n" * 50}],
+        passes=[{"name": "fuse", "matched": 0}],
         warnings=["w"] * 9,
     )
     lines = text(evaluation(outcome)).splitlines()
@@ -96,6 +96,19 @@ def test_many_graphs_show_the_failing_ones_first() -> None:
     said = text(evaluation(*graphs))
     assert "[91/100] g90: pass_miss" in said
     assert "and 88 more graphs, no worse than these" in said
+
+
+def test_variants_that_fail_alike_are_told_once() -> None:
+    missed = {"reason": "no pass matched", "passes": [{"name": "p", "nearest_miss": "no gelu here"}]}
+    graphs = [graph("pass_miss", graph=f"g{number}", **missed) for number in range(3)]
+    assert text(evaluation(*graphs, score=0.1)).splitlines() == [
+        "Score (AS) 0.1; 0 of 3 scored graphs correct.",
+        "[1/3] g0: pass_miss",
+        "    " + ADVICE["pass_miss"],
+        "    pass p: no match; nearest miss: no gelu here",
+        "[2/3] g1: pass_miss, the same as [1]",
+        "[3/3] g2: pass_miss, the same as [1]",
+    ]
 
 
 def test_an_infra_failure_is_not_blamed_on_the_passes() -> None:

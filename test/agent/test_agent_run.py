@@ -340,6 +340,24 @@ def test_a_journal_cut_anywhere_is_resumed_exactly(bench: Bench, kept: int) -> N
     assert len(read_journal(bench.journal()).steps) == 5
 
 
+def test_an_attempt_survives_other_wording_but_not_other_files(bench: Bench) -> None:
+    turns = [*BETTER, SUBMIT]
+    bench.run(turns)
+    lines = bench.journal().read_text().splitlines(keepends=True)
+    begun = "".join(lines[:7])
+    bench.journal().write_text(begun.replace("scored graphs correct", "graphs are right"))
+    (bench.folder / "traj/exp.jsonl").unlink()
+    bench.run(turns, resume=True)
+    (line,) = bench.lines()
+    assert (line["exit_reason"], line["reward"]) == ("agent", pytest.approx(3.0))
+    assert "graphs are right" in observation(line, 1)
+    bench.journal().write_text(begun.replace("# speedup: 1.5", "# speedup: 9.5"))
+    (bench.folder / "traj/exp.jsonl").unlink()
+    bench.run(turns, resume=True)
+    assert bench.lines()[0]["exit_reason"] == "env_exception"
+    assert "step 0 does not replay: pass_dir holds" in bench.lines()[0]["exit_detail"]
+
+
 def strip_times(value: Any) -> Any:
     """A trajectory without what may differ between two runs of the same script."""
     if isinstance(value, dict):
