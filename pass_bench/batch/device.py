@@ -15,16 +15,18 @@ from pass_bench.worker.evaluate import Evaluator
 
 
 class DeviceWorkers:
-    """Workers of one device, one zygote per compiler, shared by the threads that prepare and time graphs.
+    """Workers of one device: one zygote for all compilers and for all threads that prepare and time graphs.
 
     `visible` is the value of CUDA_VISIBLE_DEVICES for them, None for all.
     """
 
     def __init__(self, settings: EvalSettings, compilers: tuple[str, ...], visible: str | None = None):
-        self._evaluators = {
-            name: Evaluator(settings.model_copy(update={"compiler": name}), visible=visible)
-            for name in compilers
-        }
+        first, *others = compilers
+        host = Evaluator(settings.model_copy(update={"compiler": first}), visible, guests=others)
+        self._evaluators = {first: host}
+        for name in others:
+            guest = settings.model_copy(update={"compiler": name})
+            self._evaluators[name] = Evaluator(guest, visible, host=host)
         self._stack = ExitStack()
         self._checks: dict[tuple[str, str], tuple[str, ...] | BadInput] = {}
         self._lock = threading.Lock()

@@ -52,9 +52,19 @@ class Evaluator:
     """The warm workers of one device, for any number of samples; several threads may use it at once.
 
     A context manager. `visible` is the CUDA_VISIBLE_DEVICES of the workers, None for this process's own.
+    `host` lends its workers, which import what `guests` need too: one start for several compilers.
     """
 
-    def __init__(self, settings: EvalSettings, visible: str | None = None):
+    def __init__(
+        self,
+        settings: EvalSettings,
+        visible: str | None = None,
+        *,
+        host: Evaluator | None = None,
+        guests: Sequence[str] = (),
+    ):
+        self._host = host
+        self._guests = tuple(guests)
         self.settings = settings
         self._visible = visible
         self._cache_folders: dict[tuple[Path, Path], Path] = {}
@@ -82,12 +92,18 @@ class Evaluator:
 
     def close(self) -> None:
         """End all workers and remove their caches."""
-        if self._zygote is not None:
+        if self._zygote is not None and self._host is None:
             self._zygote.close()
-            self._zygote = None
+        self._zygote = None
         shutil.rmtree(self._caches, ignore_errors=True)
 
     def _start(self) -> None:
+        if self._host is not None:
+            self._zygote, self.device = self._host._zygote, self._host.device
+            self.environment = self._host.environment
+            return
+        named = (self._compiler, *(compiler_named(name) for name in self._guests))
+        preload = tuple(dict.fromkeys(group for compiler in named for group in compiler.preload))
         wanted = self.settings.device
         if wanted == "cuda" and not cuda_may_exist():
             raise BadInput("--device cuda: this machine has no CUDA device", expected="cpu or auto here")
@@ -95,7 +111,7 @@ class Evaluator:
         if wanted == "cuda" or (wanted == "auto" and cuda_may_exist()):
             devices = ["cuda"] if wanted == "cuda" else ["cuda", "cpu"]
         for device in devices:
-            self._zygote = ZygoteProcess(device, self._compiler.preload, self._visible)
+            self._zygote = ZygoteProcess(device, preload, self._visible)
             probed = self._probe(device)
             if device == "cpu" or probed.cuda_available:
                 self.device, self.environment = device, probed.environment

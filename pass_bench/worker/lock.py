@@ -21,7 +21,8 @@ class DeviceLock:
             visible = ""
         elif visible is None:
             visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        name = "".join(char if char.isalnum() else "-" for char in f"{device}-{visible}".strip("-"))
+        first = visible.split(",")[0] or ("0" if device == "cuda" else "")  # what graphs run on
+        name = "".join(char if char.isalnum() else "-" for char in f"{device}-{first}".strip("-"))
         self._path = Path(tempfile.gettempdir()) / f"passnet-{name}.lock"
         self._descriptor = -1
         self.waited_s = 0.0
