@@ -22,6 +22,7 @@ EMPTY_SLACK_NS = 3_000_000
 FRESH_FACTOR = 2.0
 FRESH_FLOOR_NS = 50_000
 LEAST_BLOCKS = 3
+LEAST_FRESH = 4  # fewer may all have been disturbed
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def fresh_misfit(
     The quickest audited call is held against the usual median, and allowed what eager needs more on new
     inputs.
     """
-    if not fresh or not fresh[compiled] or not usual[compiled]:
+    if not fresh or len(fresh[compiled]) < LEAST_FRESH or not usual[compiled]:
         return None
     allowed = max(1.0, min(fresh[eager]) / median(usual[eager])) * FRESH_FACTOR
     quickest, typical = min(fresh[compiled]), median(usual[compiled])

@@ -124,11 +124,14 @@ class Integrity:
             misfit = self._misfit(trials)
             if misfit is None:
                 break
-            if attempt == MORE_BLOCKS or misfit.rule == "remembered":
+            if attempt == MORE_BLOCKS:
                 raise rejected(misfit.rule, misfit.why)
             time.sleep(0.1)  # a neighbour may be to blame: look again
-            trials.again(CONTROL_ROUNDS)
-            self._control_block()
+            if misfit.rule == "remembered":
+                self._audit(trials, "moved")
+            else:
+                trials.again(CONTROL_ROUNDS)
+                self._control_block()
         floor = floor_us(self._recorded.written_bytes, self._device, self._device_name)
         self.evidence.floor_us = floor
         if trials.e2e is not None and trials.e2e.compiled.median_us < floor:

@@ -82,6 +82,7 @@ def test_calls_that_are_fast_on_known_inputs_only() -> None:
     assert fresh_misfit(usual, [[100 * US] * 4, [150 * US, 35 * US, 150 * US, 150 * US]]) is None
     assert fresh_misfit(usual, [[800 * US] * 4, [150 * US] * 4]) is None  # eager too is slower on new inputs
     assert fresh_misfit(usual, []) is None
+    assert fresh_misfit(usual, [[100 * US] * 3, [900 * US] * 3]) is None  # too few to say
 
 
 def test_the_floor_is_bytes_over_peak_bandwidth_and_a_launch() -> None:

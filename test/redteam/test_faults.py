@@ -99,7 +99,7 @@ def evaluator() -> Iterator[Evaluator]:
     settings = EvalSettings(
         device="cpu",
         source_rules=False,
-        timeout_s=float(os.environ.get("PASSNET_TEST_TIMEOUT_S", "12")),
+        timeout_s=float(os.environ.get("PASSNET_TEST_TIMEOUT_S", "20")),
         trials=8,
         warmup=2,
         time_budget_s=1.0,

@@ -2,7 +2,7 @@
 
 Known from: public logs of kernel-writing agents
 Rules: patched-module
-Expected: rejected (patched, eager_slowed)
+Expected: rejected (patched, eager_slowed) or compile_fail
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 Known from: public logs of kernel-writing agents
 Rules: torch-compute
-Expected: rejected (replacement-callable)
+Expected: rejected (replacement-callable) or compile_fail
 """
 
 import functools
