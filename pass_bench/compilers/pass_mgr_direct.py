@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pass_bench.compilers.base import Compiled
+from pass_bench.compilers.base import CallFailed, Compiled
 
 
 class PassMgrDirect:
@@ -21,5 +21,8 @@ class PassMgrDirect:
         from pass_bench.runtime import build_direct
 
         rewritten = rewrite(capture(module, graph), rules, inputs)
-        call = build_direct(rewritten.module, inputs)
+        try:
+            call = build_direct(rewritten.module, inputs)  # runs the graph once, on copies
+        except Exception as error:
+            raise CallFailed(str(error)) from error
         return Compiled(call, rewritten.reports, note="; ".join(call.report().unplanned))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pass_bench.compilers.base import Compiled
+from pass_bench.compilers.base import CallFailed, Compiled
 from pass_bench.errors import BadInput
 
 
@@ -33,7 +33,10 @@ class PassMgrGraph:
         if device != "cuda":
             raise BadInput("pass_mgr_graph replays CUDA graphs", expected="--device cuda")
         rewritten = rewrite(capture(module, graph), rules, inputs)
-        direct = build_direct(rewritten.module, inputs)
+        try:
+            direct = build_direct(rewritten.module, inputs)  # runs the graph once, on copies
+        except Exception as error:
+            raise CallFailed(str(error)) from error
         replays: list[Replay] = []
 
         def replayed(kind: tuple[Any, ...]) -> Callable[..., Any]:

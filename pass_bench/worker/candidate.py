@@ -94,7 +94,7 @@ class Candidate:
         if reason is not None and self._job is not None and self._job.device == "cpu":
             return fault_of(error, "unsupported_on_cpu").model_copy(update={"reason": one_line(reason)})
         if isinstance(error, CallFailed):
-            return fault_of(error.__cause__ or error, "runtime_fail")
+            error, kind = error.__cause__ or error, "runtime_fail"
         if kind == "runtime_fail" and is_compile_error(error):
             kind = "compile_fail"
         return fault_of(error, kind)

@@ -14,8 +14,7 @@ from pass_bench.results.verdict import Verdict
 from pass_bench.worker.evaluate import Evaluator
 
 SETTINGS = EvalSettings(device="cpu", warmup=1, trials=3, time_budget_s=0.5, timeout_s=60)
-HEAD = """import os, signal, sys, time
-import torch
+HEAD = """import torch
 def pattern(x, y):
     return torch.nn.functional.relu(x + y)
 def replacement_args(x, y):
@@ -59,10 +58,10 @@ def test_a_right_pass_is_correct_and_timed(evaluator: Evaluator, make_sample: Ca
 
 
 def test_a_wrong_value_names_the_worst_element(verdict_of: Callable[[str], GraphResult]) -> None:
-    result = verdict_of("out = torch.empty_like(x)\nout.fill_(0.5)\nreturn out")
-    assert result.verdict in (Verdict.ACCURACY, Verdict.REJECTED)
-    if result.verdict is Verdict.ACCURACY:
-        assert "output[0] at [" in result.reason and "0.5, eager has" in result.reason
+    result = verdict_of("return torch.full_like(x, 0.5)")
+    assert result.verdict is Verdict.ACCURACY
+    assert result.reason.startswith("recorded inputs: output[0] at [")
+    assert ": 0.5, eager has " in result.reason
 
 
 def test_another_shape_is_a_shape_mismatch(verdict_of: Callable[[str], GraphResult]) -> None:
