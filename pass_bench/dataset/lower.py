@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import resource
@@ -36,7 +37,7 @@ def lower_all(
     stopped; `deadline` true ends it early."""
     known: set[tuple[str, ...]] = set()
     lowered: Lowered = {}
-    for record in records:
+    for record in sorted(records, key=lambda record: hashlib.sha256(record.key.encode()).digest()):
         if not record.graphs:
             continue
         listing = record.graphs[0].listing
@@ -46,7 +47,7 @@ def lower_all(
         path = root / "lowered" / f"{record.key}.json"
         if not path.exists():
             if deadline():
-                break
+                continue
             _in_child(listing, path)
             report(f"lowered {record.key}")
         result = json.loads(path.read_text()) if path.exists() else None

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """The statistics page: a generated document with plots."""
 
 from __future__ import annotations
@@ -74,6 +75,26 @@ dataset, and its lists carry the prefix `passnet_`.
             ],
         )
     }
+
+## How it is made
+
+| stage | command | what it does |
+|---|---|---|
+| extract | `passbench dataset extract transformers timm ...` | builds every architecture of a zoo with random weights and records one forward; resumable |
+| decompose | `passbench dataset decompose` | lowers models with Inductor up to its scheduler, to learn what fuses |
+| vary | `passbench dataset vary` | cuts single operators, fusible runs and typical sequences, in three float types and several sizes |
+| verify | `passbench dataset verify` | runs every graph twice in eager on the CPU and drops what is no test of a pass |
+| group | `passbench dataset group` | groups graphs of one skeleton into samples and chooses those for evaluation |
+| publish | `passbench dataset publish` | writes shards, lists and the datasheet |
+| use | `passbench dataset unpack --list sample_lists/eval/passnet_fusible_eval_samples.txt` | writes sample directories |
+
+*Sole operators* are single statements. A *fusible* run is a maximal run of two or more statements in which no
+statement after the first adds a kernel. *Typical* sequences have 4 to 63 operators and occur in at least two
+models: adjacent pairs are folded into one symbol, the most frequent first. Evaluation samples are chosen greedily
+to cover the operator transitions of a Markov model over all sequences, rare ones counting more.
+
+Own modules: `pass_bench.dataset.extract.extract_module(module, inputs, out, origin=Origin("lib", "name"))`
+captures through `torch.compile` and measures every value; `cut` and `write_cut` make graph directories of parts.
 
 ## Samples and graphs
 

@@ -66,7 +66,7 @@ class Budget:
     sole_instances: int = 4
     resized_instances: int = 1
     dims: int = 2
-    most_elements: int = 1 << 22
+    most_elements: int = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,8 @@ def plan(
     """All graphs, in an order that depends on the records alone; every uid once."""
     budget = budget or Budget()
     seen: set[str] = set()
+    at_hand: Traced | None = None
+    typed: dict[tuple[int, str], Listing | None] = {}
     instances: dict[tuple[Category, str], int] = {}
     for part in sorted(
         parts_of(records, lowered), key=lambda p: (p.category, _worth(records[p.record], p), p.span)
@@ -166,6 +168,8 @@ def plan(
         most = budget.sole_instances if part.category == "sole_op_subgraphs" else budget.instances
         if made >= most or f"{part.category} {uid_of(base)}" in seen:
             continue
+        if graph is not at_hand:
+            at_hand, typed = graph, {}
         dims = [ORIGINAL]
         if (
             made < budget.resized_instances
@@ -174,7 +178,7 @@ def plan(
         ):
             dims += _chosen_dims(shape[1], budget.dims)
         new = 0
-        for planned in _variants(record, graph, part, shape[1], dims, budget):
+        for planned in _variants(record, graph, part, shape[1], dims, budget, typed):
             key = f"{part.category} {planned.uid}"
             if key not in seen:
                 seen.add(key)
@@ -196,19 +200,29 @@ def _chosen_dims(key: str, count: int) -> list[int]:
 
 
 def _variants(
-    record: ModelRecord, graph: Traced, part: Part, key: str, dims: Sequence[int], budget: Budget
+    record: ModelRecord,
+    graph: Traced,
+    part: Part,
+    key: str,
+    dims: Sequence[int],
+    budget: Budget,
+    typed: dict[tuple[int, str], Listing | None],
 ) -> Iterator[PlannedGraph]:
+    """The graphs of a part; `typed` keeps the listings of `graph` by size and type between calls."""
     found_dims = 0
     for dim in dims:
         if dim != ORIGINAL and found_dims >= budget.dims:
             break
-        listing = resized(graph, dim)
-        if listing is None:
-            continue
+        if (dim, "float32") not in typed:
+            listing = resized(graph, dim)
+            for dtype in DTYPES:
+                typed[(dim, dtype)] = None if listing is None else in_dtype(graph, listing, dtype)
         found = False
         for dtype in DTYPES:
-            typed = in_dtype(graph, listing, dtype)
-            planned = None if typed is None else _planned(record, graph, typed, part, key, dtype, dim, budget)
+            listing = typed[(dim, dtype)]
+            planned = (
+                None if listing is None else _planned(record, graph, listing, part, key, dtype, dim, budget)
+            )
             if planned is not None:
                 found = True
                 yield planned

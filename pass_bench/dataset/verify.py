@@ -16,8 +16,9 @@ from pass_bench.dataset.plan import PlannedGraph
 
 WEAK_AT = -3
 _SECONDS = 20
-_CHUNK = 250
+_CHUNK = 100
 _MEMORY_GIB = 8
+_SAMPLED = 1000
 
 
 def graph_of(planned: PlannedGraph) -> Graph:
@@ -31,7 +32,28 @@ def graph_of(planned: PlannedGraph) -> Graph:
     )
 
 
-def reason_to_drop(planned: PlannedGraph) -> str | None:
+class Drawn:
+    """Inputs of the graph at hand; its variants in other float types get the same numbers, cast."""
+
+    def __init__(self) -> None:
+        self.key: tuple[object, ...] = ()
+        self.inputs: list[Any] = []
+
+    def of(self, planned: PlannedGraph) -> list[Any]:
+        """The recorded inputs of a graph, to be cloned before a run."""
+        import torch
+
+        from pass_bench.inputs import make_inputs
+
+        key = (planned.library, planned.model, planned.start, planned.end, planned.dim)
+        names = [meta.name for meta in planned.metas]
+        if key != self.key or len(names) != len(self.inputs):
+            self.key, self.inputs = key, make_inputs(graph_of(planned))
+        cast = zip(self.inputs, planned.metas, strict=True)
+        return [v.to(getattr(torch, m.dtype)) if v.is_floating_point() else v for v, m in cast]
+
+
+def reason_to_drop(planned: PlannedGraph, drawn: Drawn | None = None) -> str | None:
     """Why a graph is not worth having, or None.
 
     It must pass the source check, run in eager on the CPU, give only finite floats, not only constants, the
@@ -42,15 +64,15 @@ def reason_to_drop(planned: PlannedGraph) -> str | None:
 
     from pass_bench.errors import BadInput
     from pass_bench.fx.load import load_module
-    from pass_bench.inputs import make_inputs
     from pass_bench.verify.weak import weak_at
 
-    graph = graph_of(planned)
     try:
-        module = load_module(graph)
+        module = load_module(graph_of(planned))
     except BadInput as error:
         return f"source: {error.what.split(':')[0]}"
-    inputs = make_inputs(graph)
+    inputs = (drawn or Drawn()).of(planned)
+    inputs = [value.clone() for value in inputs]
+    fresh = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
     kept = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
     runs = []
     for arguments in (inputs, kept):
@@ -70,8 +92,28 @@ def reason_to_drop(planned: PlannedGraph) -> str | None:
         return "constant"
     if not all(torch.equal(one, two) for one, two in zip(first, second, strict=True)):
         return "not deterministic"
-    weak = weak_at(first, make_inputs(graph))
+    if not all(_may_be_weak(output, fresh) for output in first):
+        return None
+    weak = weak_at(first, fresh)
     return "weak" if weak is not None and weak <= WEAK_AT else None
+
+
+def _may_be_weak(expected: Any, inputs: Sequence[Any]) -> bool:
+    """Whether zeros, the mean or an input agree with every 97th element at t = -3: if not, none is right."""
+    import torch
+
+    from pass_bench.verify.compare import dtype_name, tolerance
+
+    if not expected.is_floating_point() or expected.numel() < _SAMPLED:
+        return True
+    atol, rtol = tolerance(expected.dtype, WEAK_AT)
+    sample = expected.reshape(-1)[::97].double()
+    guesses = [torch.zeros_like(sample), torch.full_like(sample, float(expected.double().mean()))]
+    for value in inputs:
+        same = isinstance(value, torch.Tensor) and value.shape == expected.shape
+        if same and dtype_name(value.dtype) == dtype_name(expected.dtype):
+            guesses.append(value.reshape(-1)[::97].double())
+    return any(bool(torch.isclose(guess, sample, rtol=rtol, atol=atol).all()) for guess in guesses)
 
 
 def _tensors(outputs: Any) -> list[Any]:
@@ -142,10 +184,11 @@ def _run_child(chunk: Sequence[PlannedGraph], path: Path) -> None:
         memory = _MEMORY_GIB << 30
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         signal.signal(signal.SIGALRM, _too_long)
+        drawn = Drawn()
         for graph in chunk:
             signal.alarm(_SECONDS)
             try:
-                reason = reason_to_drop(graph)
+                reason = reason_to_drop(graph, drawn)
             except _TooLong:
                 reason = "takes too long"
             except Exception as error:

@@ -27,7 +27,7 @@ class Limits:
     """What a child may use: seconds of wall time and of one core, and GiB of address space."""
 
     seconds: int = 600
-    cpu_seconds: int = 60
+    cpu_seconds: int = 20
     memory_gib: int = 12
 
 
