@@ -151,6 +151,8 @@ class Candidate:
         skipped: tuple[PassReport, ...] = ()
         try:
             if compiler.uses_passes:
+                if job.device == "cuda":
+                    torch.cuda.synchronize()  # the device's own settings can be read once it has a context
                 self._baseline = Baseline(self._graph.code if self._graph is not None else "")
                 rules, skipped = self._load()
                 self._rules = rules
