@@ -26,7 +26,7 @@ install: $(STAMP)
 install-dev: $(DEV_STAMP)
 
 quickstart: $(STAMP)  ## evaluate one example sample on the best device there is
-	$(BIN)/passbench eval $(SAMPLE)
+	$(BIN)/passbench eval $(SAMPLE) --time-budget 15
 
 $(AGENT_STAMP): $(STAMP) pass_agent/requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r pass_agent/requirements.txt
