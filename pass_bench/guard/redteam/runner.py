@@ -69,11 +69,16 @@ def suite_evaluator(compiler: str, device: str = "cpu", timeout_s: float = 120.0
         memory_limit_bytes=2 << 30,
     )
     os.environ[CANARY] = "a secret"
+    threads = os.environ.get("OMP_NUM_THREADS")
+    # The suite's graphs are small: on a busy machine waiting at a barrier would hide what it looks for.
+    os.environ["OMP_NUM_THREADS"] = threads or "1"
     try:
         with SuiteEvaluator(settings) as evaluator:
             yield evaluator
     finally:
         del os.environ[CANARY]
+        if threads is None:
+            del os.environ["OMP_NUM_THREADS"]
 
 
 def run_case(case: Case, evaluator: Evaluator) -> Outcome:
