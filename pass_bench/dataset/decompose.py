@@ -79,12 +79,19 @@ def _reads_tensor(listing: Listing, index: int) -> bool:
     return bool(reads) and listing.values[reads[0]].kind != "other"
 
 
-def typical_spans(listings: Sequence[Listing]) -> dict[int, list[Span]]:
-    """Per listing, the spans of operator sequences that are frequent over all of them."""
-    spans: dict[int, list[Span]] = {}
-    for occurrence in fold([listing.operators for listing in listings]):
-        listing = listings[occurrence.listing]
-        end = _with_elements(listing, occurrence.end)
-        if end - occurrence.start < MOST and is_legal(listing, occurrence.start, end):
-            spans.setdefault(occurrence.listing, []).append((occurrence.start, end))
-    return spans
+def typical_spans(listings: Sequence[Listing], origins: Sequence[str] | None = None) -> dict[int, list[Span]]:
+    """Per listing, the spans of operator sequences that are frequent over all of them.
+
+    With `origins`, one name per listing, also those that are frequent among the listings of one origin.
+    """
+    spans: dict[int, dict[Span, None]] = {}
+    groups = [list(range(len(listings)))]
+    for origin in sorted(set(origins or ())):
+        groups.append([index for index, name in enumerate(origins or ()) if name == origin])
+    for members in groups:
+        for occurrence in fold([listings[index].operators for index in members]):
+            index = members[occurrence.listing]
+            end = _with_elements(listings[index], occurrence.end)
+            if end - occurrence.start < MOST and is_legal(listings[index], occurrence.start, end):
+                spans.setdefault(index, {})[(occurrence.start, end)] = None
+    return {index: list(found) for index, found in spans.items()}

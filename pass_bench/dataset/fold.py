@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 LEAST, MOST = 4, 64
+_MOST_PER_LISTING = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Occurrence:
 def fold(
     sequences: Sequence[Sequence[str]], *, least_listings: int = 2, most_folds: int = 4000
 ) -> tuple[Occurrence, ...]:
-    """Occurrences of frequent sequences of 4 to 63 operators, once per sequence and listing, in order.
+    """Occurrences of frequent sequences of 4 to 63 operators, up to three per sequence and listing, in order.
 
     In each round the adjacent pair of symbols that occurs most often over all listings becomes one symbol
     (byte-pair folding; ties go to the pair that appeared first). Sequences must occur in `least_listings`
@@ -41,7 +42,7 @@ def fold(
     begin = np.arange(len(code)) - first_of[owner] if len(code) else code
     length = np.ones_like(code)
     sizes = [1] * len(symbols)
-    found: dict[tuple[int, int], Occurrence] = {}
+    found: list[Occurrence] = []
     for _ in range(most_folds):
         if len(code) < 2:
             break
@@ -65,12 +66,16 @@ def fold(
         code, owner, begin, length = code[keep], owner[keep], begin[keep], length[keep]
         if size >= LEAST:
             places = np.flatnonzero(code == symbol)
-            listings, firsts = np.unique(owner[places], return_index=True)
-            if len(listings) >= least_listings:
-                for listing, first in zip(listings.tolist(), firsts.tolist(), strict=True):
-                    start = int(begin[places[first]])
-                    found[(symbol, listing)] = Occurrence(listing, start, start + size)
-    return tuple(found.values())
+            taken: dict[int, list[int]] = {}
+            for listing, start in zip(owner[places].tolist(), begin[places].tolist(), strict=True):
+                taken.setdefault(listing, []).append(start)
+            if len(taken) >= least_listings:
+                found += [
+                    Occurrence(listing, start, start + size)
+                    for listing, starts in taken.items()
+                    for start in starts[:_MOST_PER_LISTING]
+                ]
+    return tuple(found)
 
 
 def _without_overlap(places: np.ndarray) -> np.ndarray:

@@ -103,7 +103,8 @@ def parts_of(
         if records[r].key not in lowered or g:
             elsewhere = _found_elsewhere(graph.listing, known)
             parts.extend(Part("fusible_subgraphs", r, g, span) for span in elsewhere)
-    typical = typical_spans([graph.listing for _, _, graph in graphs])
+    origins = [records[r].library for r, _, _ in graphs]
+    typical = typical_spans([graph.listing for _, _, graph in graphs], origins)
     for index, spans in sorted(typical.items()):
         r, g, _ = graphs[index]
         parts.extend(Part("typical_subgraphs", r, g, span) for span in spans)
