@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-SLOWER = 1.3  # eager in the pass's process against the control's
-SLOWER_FLOOR_NS = 10_000
+SLOWER = 1.5  # eager in the pass's process against the control's
+SLOWER_FLOOR_NS = 20_000
 CLOCK_SHARE = 0.5  # of the claimed time, unexplained per round, in every block
 ROUND_SHARE = 0.15  # of everything in a round
 CLOCK_FLOOR_NS = 40_000
@@ -126,11 +126,15 @@ def _unexplained(block: Block, spent_ns: float, usual_ns: float, compiled: int) 
 
 
 def eager_misfit(ours: Sequence[Block], control: Sequence[Block], eager: int = 0) -> Misfit | None:
-    """Find eager slower in the pass's process than in the control, in every block against the usual one."""
+    """Find eager slower in the pass's process than in the control, in every block against all but one.
+
+    One block of the control may have been disturbed. In turns with other code eager is somewhat slower than
+    in turns with itself, the more so the smaller the graph: that is what SLOWER leaves room for.
+    """
     if len(ours) < LEAST_BLOCKS or len(control) < LEAST_BLOCKS:
         return None
     least = min(median(block.arms[eager]) for block in ours)
-    usual = median(median(block.arms[0]) for block in control)
+    usual = sorted(median(block.arms[0]) for block in control)[-2]
     if least <= usual * SLOWER or least - usual <= SLOWER_FLOOR_NS:
         return None
     why = f"eager takes {least / 1e3:.1f} us beside the pass and {usual / 1e3:.1f} us without it"

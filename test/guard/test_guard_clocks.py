@@ -67,11 +67,11 @@ def test_a_busy_machine_leaves_the_account_of_processor_time() -> None:
     assert misfit is not None and misfit.rule == "clock"
 
 
-def test_slow_eager_is_found_only_beyond_the_usual_control_block() -> None:
-    slow = [block(150, 50)] * 3
+def test_slow_eager_is_found_only_beyond_all_control_blocks_but_one() -> None:
+    slow = [block(160, 50)] * 3
     misfit = eager_misfit(slow, [control(100), control(105), control(400)])
-    assert misfit is not None and misfit.rule == "eager_slowed"  # 150 > 1.3 * 105, the median
-    assert eager_misfit(slow, [control(100), control(116), control(117)]) is None
+    assert misfit is not None and misfit.rule == "eager_slowed"  # 160 > 1.5 * 105
+    assert eager_misfit(slow, [control(100), control(107), control(117)]) is None
     assert eager_misfit([block(100, 50), *slow], [control(100)] * 3) is None
     assert eager_misfit(slow[:2], [control(100)] * 3) is None  # too few to say
 
