@@ -112,7 +112,7 @@ def test_a_root_harness_boxes_the_child_without_root(folders: tuple[Path, Path, 
     if os.geteuid() == 0:
         assert report["uid"] >= 1_000_000_000
     assert (cache / "k").read_text() == "k" and (passes / "p.py").read_text() == "x = 1\n"
-    left = set(Path("/tmp").glob("passnet-root-*")) - before  # those of tests beside this one go away by themselves
+    left = set(Path("/tmp").glob("passnet-root-*")) - before  # those of other tests go away by themselves
     end = time.monotonic() + 20
     while left and time.monotonic() < end:
         time.sleep(0.05)
