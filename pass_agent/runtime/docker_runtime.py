@@ -259,7 +259,7 @@ def clean_containers(client: Any, own: bool = False, everything: bool = False) -
     import docker.errors
 
     removed = 0
-    for container in client.containers.list(all=True, filters={"label": LABEL}):
+    for container in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
         labels = container.labels
         here = labels.get(f"{LABEL}.host") == socket.gethostname()
         owner = labels.get(f"{LABEL}.owner", "")

@@ -51,7 +51,7 @@ def engine() -> Iterator[Any]:
         try:
             yield client
         finally:
-            for container in client.containers.list(all=True):
+            for container in client.containers.list(all=True, ignore_removed=True):
                 container.remove(force=True)
             client.close()
             os.environ.pop("DOCKER_HOST")
@@ -74,7 +74,7 @@ def evaluate(folder: Path, timeout_s: float = 60.0, **marks: Any) -> Evaluation:
 
 
 def containers(client: Any) -> list[Any]:
-    return list(client.containers.list(all=True, filters={"label": LABEL}))
+    return list(client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True))
 
 
 def evaluating(client: Any) -> list[Any]:

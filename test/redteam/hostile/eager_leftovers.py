@@ -1,7 +1,7 @@
 """Returns uninitialised memory, in which eager's freed result often still lies.
 
 Known from: KernelBench leaderboards
-Expected: accuracy or rejected (stale-output)
+Expected: accuracy or rejected (stale-output, uninitialised)
 """
 
 import torch
