@@ -16,7 +16,7 @@ from pass_bench.dataset.plan import PlannedGraph
 
 WEAK_AT = -3
 _SECONDS = 20
-_CHUNK = 100
+_CHUNK = 400
 _MEMORY_GIB = 8
 _SAMPLED = 1000
 
