@@ -18,7 +18,8 @@ class AuditedInputs:
 
     `values` are the inputs of the ordinary trials, `draws` the content for each round (for "nudged": none,
     the seeds say what changes). The round `keep` leaves its arguments, as they were before the call, in
-    `before` and, as they are after it, in `kept`.
+    `before` and, as they are after it, in `kept`. In the rounds `known` the content is the usual one, put in
+    place as another one would be; not for "moved".
     """
 
     def __init__(
@@ -29,9 +30,11 @@ class AuditedInputs:
         draws: Sequence[Sequence[Any]],
         seeds: Sequence[int],
         keep: int,
+        known: Sequence[int] = (),
     ):
         self._values, self._mutated, self._mode = values, mutated, mode
         self._draws, self._seeds, self._keep = draws, seeds, keep
+        self._known = frozenset(known)
         self._refill = Refill(values)
         self._round = 0
         self._live = False
@@ -58,7 +61,9 @@ class AuditedInputs:
             self._recorder.settle()
         number = self._round % len(self._seeds)
         source = self._values
-        if self._mode == "moved":
+        if number in self._known:
+            self._refill.restore()
+        elif self._mode == "moved":
             source = self._draws[number]
         elif self._mode == "refilled":
             self._refill.fill(self._draws[number])

@@ -147,13 +147,15 @@ def fresh_misfit(
     """Find calls that are fast only on inputs seen before.
 
     The quickest audited call is held against the usual median, and allowed what eager needs more on new
-    inputs.
+    inputs: as a factor, for what makes code slower, and as a sum, for what comes to every call.
     """
     if not fresh or len(fresh[compiled]) < LEAST_FRESH or not usual[compiled]:
         return None
-    allowed = max(1.0, min(fresh[eager]) / median(usual[eager])) * FRESH_FACTOR
     quickest, typical = min(fresh[compiled]), median(usual[compiled])
-    if quickest <= typical * allowed or quickest - typical <= FRESH_FLOOR_NS:
+    eager_fresh, eager_usual = min(fresh[eager]), median(usual[eager])
+    factor = max(1.0, eager_fresh / eager_usual) * FRESH_FACTOR
+    more = max(0.0, eager_fresh - eager_usual) * FRESH_FACTOR
+    if quickest <= typical * factor + more or quickest - typical <= FRESH_FLOOR_NS + more:
         return None
     why = f"{typical / 1e3:.1f} us on inputs seen before, never under {quickest / 1e3:.1f} us on new ones"
     return Misfit("remembered", why)

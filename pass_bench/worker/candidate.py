@@ -263,11 +263,14 @@ class Candidate:
         assert audit is not None
         draws = []
         if audit.mode != "nudged":
-            draws = [make(self._graph, audit.regime, seed, self._job.device) for seed in audit.seeds]
+            draws = [
+                [] if number in audit.known else make(self._graph, audit.regime, seed, self._job.device)
+                for number, seed in enumerate(audit.seeds)
+            ]
         mutated = frozenset(request.mutated)
         recorder = Recorder(calls["compiled"], audit.keep)
         inputs = [
-            AuditedInputs(self._values, mutated, audit.mode, draws, audit.seeds, audit.keep)
+            AuditedInputs(self._values, mutated, audit.mode, draws, audit.seeds, audit.keep, audit.known)
             for _ in request.arms
         ]
         for arm in inputs:

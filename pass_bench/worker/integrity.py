@@ -7,7 +7,14 @@ import time
 from dataclasses import dataclass
 
 from pass_bench.guard.audit_modes import AUDIT_MODES, AuditMode
-from pass_bench.guard.clock_fit import Block, Misfit, clock_misfit, eager_misfit, fresh_misfit
+from pass_bench.guard.clock_fit import (
+    LEAST_FRESH,
+    Block,
+    Misfit,
+    clock_misfit,
+    eager_misfit,
+    fresh_misfit,
+)
 from pass_bench.guard.floor import floor_us
 from pass_bench.guard.processes import busy_threads
 from pass_bench.results.records import EvalSettings, Regime, Violation
@@ -18,13 +25,15 @@ from pass_bench.worker.conversation import Conversation, close
 from pass_bench.worker.faults import one_line
 from pass_bench.worker.messages import Audit, Compared, Drawn, GuardRequest, TimeReply
 from pass_bench.worker.outcome import Stop, rejected
-from pass_bench.worker.trials import Trials
+from pass_bench.worker.trials import PARTS, Trials
 
 LEVELS_WORSE = 2  # a call that is this many powers of ten less exact than the verified ones was no rounding
 CONTROL_ROUNDS = 15
 GHOSTS_BELOW_NS = 500_000_000
 SLOW_NS = 200_000_000
 MORE_BLOCKS = 3
+MEMORY_LOOKS = 3
+PAUSE_S = 0.1
 BUSY_THREADS = 0.5
 BUSY_TRIES = 4
 
@@ -53,7 +62,6 @@ class Integrity:
         self._level = BASELINE_T
         self._random = "random" in settings.regimes and not settings.compat
         self._modes: list[AuditMode] = []
-        self._usual: list[list[int]] = []
         self._fresh: list[list[int]] = []
         self._control: Control | None = None
         self._control_blocks: list[Block] = []
@@ -119,19 +127,16 @@ class Integrity:
         """Hold all times against the clock outside, the control, fresh inputs and the physical floor."""
         while self._modes:
             self._audit(trials, self._modes.pop())
-        self._usual = [[time for block in trials.blocks for time in block.arms[arm]] for arm in (0, 1)]
         for attempt in range(MORE_BLOCKS + 1):
             misfit = self._misfit(trials)
             if misfit is None:
                 break
             if attempt == MORE_BLOCKS:
                 raise rejected(misfit.rule, misfit.why)
-            time.sleep(0.1)  # a neighbour may be to blame: look again
-            if misfit.rule == "remembered":
-                self._audit(trials, "moved")
-            else:
-                trials.again(CONTROL_ROUNDS)
-                self._control_block()
+            time.sleep(PAUSE_S)  # a neighbour may be to blame: look again
+            trials.again(CONTROL_ROUNDS)
+            self._control_block()
+        self._reject_memory(trials)
         floor = floor_us(self._recorded.written_bytes, self._device, self._device_name)
         self.evidence.floor_us = floor
         if trials.e2e is not None and trials.e2e.compiled.median_us < floor:
@@ -141,8 +146,37 @@ class Integrity:
 
     def _misfit(self, trials: Trials) -> Misfit | None:
         blocks = [block for block in trials.blocks if all(block.arms) and len(block.arms[0]) >= 10]
-        found = eager_misfit(blocks, self._control_blocks) or clock_misfit(blocks, self._control_blocks)
-        return found or fresh_misfit(self._usual, self._fresh)
+        return eager_misfit(blocks, self._control_blocks) or clock_misfit(blocks, self._control_blocks)
+
+    def _reject_memory(self, trials: Trials) -> None:
+        """Raise Stop if calls are fast only on inputs seen before, whenever one looks.
+
+        Audited calls come after a pause, on memory that was just written, while other processes prepare: what
+        they take says little against the usual calls. So where they are slow, known content and then new one
+        is timed under the same circumstances, and only what is slow on new content every time is rejected.
+        """
+        usual = [[time for block in trials.blocks for time in block.arms[arm]] for arm in (0, 1)]
+        misfit = fresh_misfit(usual, self._fresh)
+        for _ in range(MEMORY_LOOKS):
+            if misfit is None:
+                return
+            time.sleep(PAUSE_S)
+            # As many usual calls as between two audits: a pass that plays slow for a while pays for it there.
+            trials.again(max(CONTROL_ROUNDS, self._settings.trials // PARTS))
+            misfit = self._known_against_new(trials)
+        if misfit is not None:
+            raise rejected(misfit.rule, misfit.why)
+
+    def _known_against_new(self, trials: Trials) -> Misfit | None:
+        """Time calls on known content, then on new content, put into the same memory in the same way."""
+        known = tuple(range(LEAST_FRESH))
+        audited = self._audited(trials, "refilled" if self._random else "nudged", 2 * LEAST_FRESH, known)
+        if audited is None:
+            return None
+        usual, fresh = (
+            [arm[part] for arm in audited.trials] for part in (slice(LEAST_FRESH), slice(LEAST_FRESH, None))
+        )
+        return fresh_misfit(usual, fresh)
 
     def _control_block(self) -> None:
         if self._control is None:
@@ -159,23 +193,38 @@ class Integrity:
     def _audit(self, trials: Trials, mode: AuditMode) -> None:
         """Time a few rounds on other inputs and verify one of them, which was chosen beforehand."""
         rounds = 4 if self._recorded.eager_ns < 50_000_000 else 1
+        reply = self._audited(trials, mode, rounds)
+        if reply is not None:
+            self._keep_fresh(reply)
+
+    def _audited(
+        self, trials: Trials, mode: AuditMode, rounds: int, known: tuple[int, ...] = ()
+    ) -> TimeReply | None:
+        """The times of an audited block, one of whose outputs was right; None where nothing can be drawn."""
         seeds = tuple(secrets.randbelow(2**31) for _ in range(rounds))
-        keep = secrets.randbelow(rounds)
+        keep = secrets.choice([number for number in range(rounds) if number not in known])
         regime: Regime = "recorded" if mode == "nudged" else "random"
         if mode == "nudged":
             drawn = self._talk.draw("recorded", nudge=seeds[keep])
         else:
             drawn = self._talk.draw("random", seed=seeds[keep])
         if drawn.skipped:
-            return
-        audit = Audit(mode=mode, regime=regime, seeds=seeds, keep=keep, budget_bytes=drawn.payload_bytes)
+            return None
+        audit = Audit(
+            mode=mode,
+            regime=regime,
+            seeds=seeds,
+            keep=keep,
+            budget_bytes=drawn.payload_bytes,
+            known=known,
+        )
         reply, descriptors = trials.audited(audit)
         try:
-            self._keep_fresh(reply)
             compared = self._talk.compare(reply.payload, descriptors, drawn)
         finally:
             close(descriptors)
         self._exact(compared, drawn, "stale-output", f"wrong in a timed call on other inputs ({mode})")
+        return reply
 
     def _keep_fresh(self, reply: TimeReply) -> None:
         if not self._fresh:

@@ -306,12 +306,16 @@ Arm = Literal["eager", "compiled", "unrewritten"]
 
 
 class Audit(Message):
-    """Inputs for an audited block: see guard/audit.py. `keep` is the round whose outputs are sent back."""
+    """Inputs for an audited block: see guard/audit.py. `keep` is the round whose outputs are sent back.
+
+    In the rounds `known` everything is done as in the others, but the inputs have their usual content.
+    """
 
     mode: Literal["moved", "refilled", "nudged"]
     regime: Regime
     seeds: tuple[int, ...]  # one draw for each round
     keep: int
+    known: tuple[int, ...] = ()
     budget_bytes: int
 
 

@@ -17,6 +17,7 @@ from pass_bench.worker.outcome import rejected
 CAP_FACTOR = 8  # at most this many times the trials asked for
 LEAST_ROUNDS = 3
 PARTS = 3
+AGAIN_S = 2.0
 
 
 class Trials:
@@ -100,7 +101,8 @@ class Trials:
         return [high - low for low, high in zip([0, *cuts], [*cuts, count], strict=True)]
 
     def again(self, count: int) -> None:
-        """Take one more block to check, which enters no statistics."""
+        """Take one more block to check, which enters no statistics, whether or not the budget is spent."""
+        self._end = max(self._end, time.monotonic() + AGAIN_S)
         self._block(count, "host", self._arms)
 
     def audited(self, audit: Audit) -> tuple[TimeReply, tuple[int, ...]]:

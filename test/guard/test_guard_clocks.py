@@ -81,6 +81,9 @@ def test_calls_that_are_fast_on_known_inputs_only() -> None:
     assert fresh_misfit(usual, [[100 * US] * 4, [150 * US] * 4]).rule == "remembered"  # type: ignore[union-attr]
     assert fresh_misfit(usual, [[100 * US] * 4, [150 * US, 35 * US, 150 * US, 150 * US]]) is None
     assert fresh_misfit(usual, [[800 * US] * 4, [150 * US] * 4]) is None  # eager too is slower on new inputs
+    # what comes to every call, eager's too, says nothing: 400 us more for both
+    assert fresh_misfit(usual, [[500 * US] * 4, [420 * US] * 4]) is None
+    assert fresh_misfit(usual, [[110 * US] * 4, [420 * US] * 4]) is not None
     assert fresh_misfit(usual, []) is None
     assert fresh_misfit(usual, [[100 * US] * 3, [900 * US] * 3]) is None  # too few to say
 

@@ -247,3 +247,14 @@ def test_an_audited_round_keeps_what_it_was_fed(mode: Any) -> None:
     assert (taken[0].data_ptr() == values[0].data_ptr()) == (mode != "moved")
     arms[1].restore()
     assert torch.equal(values[0], torch.arange(6.0))
+
+
+@pytest.mark.parametrize("mode", ["refilled", "nudged"])
+def test_known_rounds_have_the_usual_content(mode: Any) -> None:
+    values = [torch.arange(6.0)]
+    draws: list[list[Any]] = [[], [], [torch.full((6,), 7.0)], [torch.full((6,), 8.0)]]
+    arm = AuditedInputs(values, frozenset(), mode, draws, (1, 2, 3, 4), keep=3, known=(0, 1))
+    seen = [arm.take()[0].clone() for _ in range(4)]
+    usual = torch.arange(6.0)
+    assert [torch.equal(value, usual) for value in seen] == [True, True, False, False]
+    assert mode == "nudged" or seen[3].tolist() == [8.0] * 6
