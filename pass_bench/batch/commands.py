@@ -22,8 +22,6 @@ from pass_bench.errors import BadInput
 from pass_bench.results.records import EvalSettings
 from pass_bench.results.store import Retry, Store
 
-JOBS = {"cuda": 3, "cpu": 1}  # graphs in work per device; on the CPU a second one would disturb the timed one
-
 
 @click.command("batch")
 @click.argument("targets", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -37,7 +35,15 @@ JOBS = {"cuda": 3, "cpu": 1}  # graphs in work per device; on the CPU a second o
 @click.option("--root", type=click.Path(path_type=Path), help="Where listed sample paths start.")
 @click.option("--devices", default="auto", show_default=True, help="auto, cpu, or GPU numbers such as 0,1.")
 @click.option(
-    "--jobs", type=click.IntRange(1, 64), help="Graphs in work per device [default: 3 on a GPU, 1 on a CPU]"
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help="Graphs in work per device [default: half the cores, 2 to 8, on a GPU; 1 on a CPU]",
+)
+@click.option(
+    "--hush/--no-hush",
+    default=True,
+    show_default=True,
+    help="Whether the processes of other graphs stand still while one is timed.",
 )
 @click.option("--executor", type=click.Choice(["local", "ray"]), default="local", show_default=True)
 @click.option("--ray-address", help="The Ray cluster to join [default: RAY_ADDRESS, else a local one]")
@@ -138,8 +144,19 @@ def make_executor(settings: EvalSettings, compilers: Sequence[str], options: dic
     from pass_bench.worker.evaluate import cuda_may_exist
 
     on_gpu = devices != ["cpu"] and cuda_may_exist()
-    jobs = options["jobs"] or JOBS["cuda" if on_gpu else "cpu"]
-    return LocalExecutor(settings, tuple(compilers), devices, jobs)
+    jobs = options["jobs"] or default_jobs(len(devices) if on_gpu else 0)
+    return LocalExecutor(settings, tuple(compilers), devices, jobs, hush=options["hush"])
+
+
+def default_jobs(gpus: int) -> int:
+    """Return how many graphs to have in work per device.
+
+    One is timed while the others prepare, each on a core or two. On the CPU itself, the default is one: what
+    verifies with all cores would wait for the timed one anyway.
+    """
+    if not gpus:
+        return 1
+    return max(2, min(8, len(os.sched_getaffinity(0)) // (2 * gpus)))
 
 
 def parse_devices(text: str) -> list[str]:

@@ -20,9 +20,15 @@ class DeviceWorkers:
     `visible` is the value of CUDA_VISIBLE_DEVICES for them, None for all.
     """
 
-    def __init__(self, settings: EvalSettings, compilers: tuple[str, ...], visible: str | None = None):
+    def __init__(
+        self,
+        settings: EvalSettings,
+        compilers: tuple[str, ...],
+        visible: str | None = None,
+        hush: bool = True,
+    ):
         first, *others = compilers
-        host = Evaluator(settings.model_copy(update={"compiler": first}), visible, guests=others)
+        host = Evaluator(settings.model_copy(update={"compiler": first}), visible, guests=others, hush=hush)
         self._evaluators = {first: host}
         for name in others:
             guest = settings.model_copy(update={"compiler": name})

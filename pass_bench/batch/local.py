@@ -18,15 +18,23 @@ from pass_bench.results.records import EnvironmentRecord, EvalSettings
 class LocalExecutor:
     """Worker threads over a set of devices; `jobs` graphs are in work per device, and one of them is timed.
 
-    `devices` are CUDA device numbers or ("cpu",).
+    `devices` are CUDA device numbers or ("cpu",). `hush`: see `Evaluator`.
     """
 
-    def __init__(self, settings: EvalSettings, compilers: tuple[str, ...], devices: Sequence[str], jobs: int):
+    def __init__(
+        self,
+        settings: EvalSettings,
+        compilers: tuple[str, ...],
+        devices: Sequence[str],
+        jobs: int,
+        hush: bool = True,
+    ):
         self._devices = [
             DeviceWorkers(
                 settings.model_copy(update={"device": "cpu" if device == "cpu" else settings.device}),
                 compilers,
                 None if device in ("cpu", "auto") else device,
+                hush,
             )
             for device in devices
         ]

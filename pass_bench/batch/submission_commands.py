@@ -12,7 +12,7 @@ from rich.table import Table
 
 from pass_bench.batch.archive import Unpacked, pack, unpack
 from pass_bench.batch.claims import Claim, choose, hold, mean_ratio
-from pass_bench.batch.commands import JOBS, parse_devices
+from pass_bench.batch.commands import default_jobs, parse_devices
 from pass_bench.batch.executor import Measured
 from pass_bench.batch.local import LocalExecutor
 from pass_bench.batch.tasks import GraphTask, graph_tasks, sample_tasks
@@ -94,7 +94,9 @@ def _measure(
         task: GraphTask = item.task
         claims.append(Claim(wanted[task.owner.name, task.index, task.compiler], item.result))
 
-    with LocalExecutor(settings, compilers, ["cpu"] if device == "cpu" else places, JOBS[device]) as executor:
+    used = ["cpu"] if device == "cpu" else places
+    jobs = default_jobs(0 if device == "cpu" else len(used))
+    with LocalExecutor(settings, compilers, used, jobs) as executor:
         executor.run(tasks, keep, lambda: False)
     return claims
 

@@ -113,11 +113,16 @@ class Violation(Record):
 
 
 class PhaseTimes(Record):
-    """Where the wall clock of one graph went, in seconds."""
+    """Where the wall clock of one graph went, in seconds; the device is held in `time_s` alone."""
 
-    prepare_s: float = 0.0
+    start_s: float = 0.0  # until its processes stood
+    prepare_s: float = 0.0  # passes loaded, graph captured, kernels compiled; eager's first run
     verify_s: float = 0.0
-    time_s: float = 0.0
+    guard_s: float = 0.0  # watched calls, a last look, waiting for the control
+    wait_s: float = 0.0  # while others were timed
+    time_s: float = 0.0  # trials, and between them audits and the control
+    trials_s: float = 0.0  # of time_s: the trials
+    report_s: float = 0.0  # statistics, memory, special inputs
     total_s: float = 0.0
 
 

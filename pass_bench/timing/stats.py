@@ -80,6 +80,19 @@ def _politis_white(series: np.ndarray) -> int:
     return max(1, int(np.ceil((2 * slope**2 / (4 / 3 * spectral**2)) ** (1 / 3) * count ** (1 / 3))))
 
 
+def rank_width(eager: Sequence[int], compiled: Sequence[int]) -> float:
+    """Return about how wide the 95 % interval of the ratio is, relative to it, were all rounds independent.
+
+    Twice 1.96 standard errors of the two medians, read off the ranks one standard error to each side.
+    """
+    squares = 0.0
+    for times in (eager, compiled):
+        share = 0.5 / len(times) ** 0.5
+        low, middle, high = np.quantile(np.asarray(times, dtype=np.float64), [0.5 - share, 0.5, 0.5 + share])
+        squares += float((high - low) / 2 / middle) ** 2
+    return 2 * 1.96 * float(squares**0.5)
+
+
 def ratio_interval(
     eager: Sequence[int], compiled: Sequence[int], *, level: float = LEVEL, seed: int = 0
 ) -> tuple[float, float]:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pass_bench.results.records import Comparison
-from pass_bench.timing.stats import LEVEL, compare
+from pass_bench.timing.stats import LEVEL, TARGET_WIDTH, compare, rank_width
+
+SURELY = 2.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,13 @@ class StoppingRule:
         if taken == 0:
             return self.first
         return max(0, min(taken, self.cap - taken))
+
+    def surely_noisy(self, eager: Sequence[int], compiled: Sequence[int]) -> bool:
+        """Whether the interval is so much wider than the target that it need not be computed to know that.
+
+        The ranks that bound a median of independent trials give a width; dependent ones have a wider one.
+        """
+        return rank_width(eager, compiled) > SURELY * TARGET_WIDTH
 
     def judge(self, eager: Sequence[int], compiled: Sequence[int], seed: int = 0) -> Comparison:
         """Summarise what was taken so far, at this rule's level; done when it is not `noisy`."""

@@ -20,7 +20,7 @@ from pass_bench.worker.messages import (
     TimeReply,
     TimeRequest,
 )
-from pass_bench.worker.processes import ChildDied, ZygoteProcess
+from pass_bench.worker.processes import Child, ChildDied, ZygoteProcess
 from pass_bench.worker.protocol import PeerTimeout, ProtocolError
 
 TIMEOUT_S = 120.0
@@ -40,7 +40,7 @@ class Control:
         nothing = {"sample_path": "", "pass_dir": "", "cache_dir": ""}
         self._mutated = mutated
         self._device = job.device
-        self._empty_ns = 0
+        self._empty_ns = -1
         self._empty_ran_ns = 0
         self._child = zygote.fork("candidate")
         try:
@@ -58,17 +58,26 @@ class Control:
     ) -> None:
         self._child.kill()
 
+    @property
+    def child(self) -> Child:
+        """Its process."""
+        return self._child
+
     def warm(self, rounds: int, budget_s: float) -> None:
         """Wait until it is prepared and warm; raises ControlLost."""
         self._expect(Entered)
         self._expect(Prepared)
         self._ask(0, rounds, budget_s)
+
+    def _look_at_empty(self) -> None:
         empty = [self._ask(0, 0, 1.0) for _ in range(2)]
         self._empty_ns = min(max(0, wall_ns - cpu.waited_ns) for _, wall_ns, cpu in empty)
         self._empty_ran_ns = min(cpu.ran_ns for _, _, cpu in empty)
 
     def block(self, rounds: int, budget_s: float) -> Block:
-        """Time eager in turns with itself for some rounds; raises ControlLost."""
+        """Time eager in turns with itself for some rounds, alone on the device; raises ControlLost."""
+        if self._empty_ns < 0:
+            self._look_at_empty()
         reply, wall_ns, cpu = self._ask(rounds, 0, budget_s)
         return Block(
             arms=reply.trials,

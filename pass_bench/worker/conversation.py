@@ -64,6 +64,8 @@ class Conversation:
         self._reference = reference
         self._candidate: Child | None = None
         self._watch: MemoryWatch | None = None
+        self._pending = 0
+        self._faulty = False
         self.deadline = time.monotonic() + settings.timeout_s
 
     def with_candidate(self, candidate: Child) -> None:
@@ -82,10 +84,16 @@ class Conversation:
         assert self._candidate is not None
         return self._candidate.pid
 
+    @property
+    def reference_sound(self) -> bool:
+        """Whether the reference has answered everything, and nothing failed in it."""
+        return not self._pending and not self._faulty
+
     # ---- the reference
 
     def reference_send(self, request: Any) -> None:
         """Send without waiting."""
+        self._pending += 1
         self._reference.send(ReferenceRequest(request=request))
 
     def reference_reply(self) -> Any:
@@ -116,6 +124,7 @@ class Conversation:
             check_descriptor(descriptors[0], payload, drawn.payload_bytes)
         except ProtocolError as error:
             raise rejected("protocol", str(error)) from None
+        self._pending += 1
         self._reference.send(ReferenceRequest(request=CompareRequest(payload=payload)), tuple(descriptors))
         answer = self._reference_message()
         if isinstance(answer, Fault) and answer.fault == "runtime_fail":
@@ -135,6 +144,8 @@ class Conversation:
         except ProtocolError as error:
             raise HarnessFailure(f"the reference worker sent nonsense: {error}") from None
         close(descriptors)
+        self._pending -= 1
+        self._faulty = self._faulty or isinstance(envelope.reply, Fault)
         return envelope.reply
 
     def _trusted(self, reply: Any) -> Any:

@@ -22,6 +22,7 @@ from pass_bench.guard.source_rules import check_pass_dir
 from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult, Violation
 from pass_bench.results.verdict import Verdict
 from pass_bench.worker.graph_run import GraphRun
+from pass_bench.worker.hush import Hush
 from pass_bench.worker.lock import DeviceLock
 from pass_bench.worker.messages import (
     CandidateJob,
@@ -36,6 +37,7 @@ from pass_bench.worker.messages import (
 )
 from pass_bench.worker.processes import ChildDied, ZygoteProcess
 from pass_bench.worker.protocol import PeerTimeout, ProtocolError
+from pass_bench.worker.references import References
 
 PROBE_TIMEOUT_S = 120.0
 UIDS_PER_PROCESS = 512  # with 22 bits of process id this stays below 2^32
@@ -53,6 +55,7 @@ class Evaluator:
 
     A context manager. `visible` is the CUDA_VISIBLE_DEVICES of the workers, None for this process's own.
     `host` lends its workers, which import what `guests` need too: one start for several compilers.
+    `hush`: the children of other threads stand still while a graph is timed.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Evaluator:
         *,
         host: Evaluator | None = None,
         guests: Sequence[str] = (),
+        hush: bool = True,
     ):
         self._host = host
         self._guests = tuple(guests)
@@ -74,6 +78,8 @@ class Evaluator:
         self._caches = Path(tempfile.mkdtemp(prefix="passnet-caches-"))
         self._caches.chmod(0o755)
         self._zygote: ZygoteProcess | None = None
+        self._references: References | None = None
+        self._hush: Hush = host._hush if host is not None else Hush(hush)
         self.device: Device = "cpu"
         self.environment: EnvironmentRecord | None = None
 
@@ -92,15 +98,18 @@ class Evaluator:
 
     def close(self) -> None:
         """End all workers and remove their caches."""
-        if self._zygote is not None and self._host is None:
-            self._zygote.close()
-        self._zygote = None
+        if self._host is None:
+            if self._references is not None:
+                self._references.close()
+            if self._zygote is not None:
+                self._zygote.close()
+        self._zygote = self._references = None
         shutil.rmtree(self._caches, ignore_errors=True)
 
     def _start(self) -> None:
         if self._host is not None:
             self._zygote, self.device = self._host._zygote, self._host.device
-            self.environment = self._host.environment
+            self.environment, self._references = self._host.environment, self._host._references
             return
         named = (self._compiler, *(compiler_named(name) for name in self._guests))
         preload = tuple(dict.fromkeys(group for compiler in named for group in compiler.preload))
@@ -115,6 +124,7 @@ class Evaluator:
             probed = self._probe(device)
             if device == "cpu" or probed.cuda_available:
                 self.device, self.environment = device, probed.environment
+                self._references = References(self._zygote)
                 return
             self._zygote.close()
         raise BadInput("--device cuda: PyTorch finds no CUDA device", expected="cpu or auto here")
@@ -251,7 +261,7 @@ class Evaluator:
         const_pass_dir: Path | None = None,
     ) -> GraphResult:
         """Evaluate one graph of a sample that `check` accepted; `names` are the passes it returned."""
-        assert self._zygote is not None and self.environment is not None
+        assert self._zygote is not None and self._references is not None and self.environment is not None
         reference = sample.graphs[index]
         job = self._job(sample, reference.path, pass_dir or sample.pass_dir, const_pass_dir)
         broken = self._broken_rules(pass_dir or sample.pass_dir, const_pass_dir)
@@ -265,6 +275,8 @@ class Evaluator:
             names,
             self._compiler.uses_passes,
             DeviceLock(self.device, self._visible),
+            self._references,
+            self._hush,
         )
         return run.run(str(sample.path), reference.listed, index)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -24,6 +26,7 @@ from pass_bench.score.tolerance import BASELINE_T
 from pass_bench.worker.control import Control, ControlLost
 from pass_bench.worker.conversation import LOG_TAIL_CHARS, RECORDED_SEED, Conversation
 from pass_bench.worker.faults import one_line, printable
+from pass_bench.worker.hush import Hush
 from pass_bench.worker.integrity import Integrity
 from pass_bench.worker.lock import DeviceLock
 from pass_bench.worker.messages import (
@@ -42,6 +45,7 @@ from pass_bench.worker.messages import (
 )
 from pass_bench.worker.outcome import Stop, accuracy_reason
 from pass_bench.worker.processes import ZygoteProcess
+from pass_bench.worker.references import References
 from pass_bench.worker.trials import Trials
 
 
@@ -65,9 +69,16 @@ class Draft:
     memory: PeakMemory | None = None
     kernels: tuple[str, ...] = ()
     floor_us: float = 0.0
-    prepare_s: float = 0.0
-    verify_s: float = 0.0
-    time_s: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to a field of PhaseTimes."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
 
 
 class GraphRun:
@@ -82,8 +93,12 @@ class GraphRun:
         names: tuple[str, ...],
         uses_passes: bool,
         lock: DeviceLock,
+        references: References,
+        hush: Hush,
     ):
         self._zygote = zygote
+        self._references = references
+        self._hush = hush
         self._job = job
         self._settings = settings
         self._environment = environment
@@ -94,16 +109,20 @@ class GraphRun:
         self._recorded: Drawn | None = None
         self._run_ns = 1
         self._has_unrewritten = False
+        self._control: Control | None = None
 
     def run(self, sample: str, listed: str, index: int) -> GraphResult:
         """Return the result; raises HarnessFailure only where our own processes are lost."""
         start = time.monotonic()
         log = ""
-        with self._zygote.fork("reference") as reference:
-            self._talk = Conversation(self._settings, self._job.device, reference)
+        with self._references.lend() as loan, self._hush.member(loan.child, self):
+            self._talk = Conversation(self._settings, self._job.device, loan.child)
             try:
-                self._ask_reference_first()
-                with self._zygote.fork("candidate") as candidate, ExitStack() as self._children:
+                with self._draft.phase("start_s"):
+                    self._ask_reference_first()
+                    candidate = self._zygote.fork("candidate")
+                with candidate, ExitStack() as self._children:
+                    self._children.enter_context(self._hush.member(candidate, self))
                     self._talk.with_candidate(candidate)
                     try:
                         self._evaluate()
@@ -112,6 +131,7 @@ class GraphRun:
                         log = candidate.stderr.text() + candidate.stdout.text()
             except Stop as stop:
                 self._stop(stop)
+            loan.sound = self._talk.reference_sound and self._draft.verdict is not Verdict.REJECTED
         return self._result(sample, listed, index, log, time.monotonic() - start)
 
     # ---- the phases
@@ -127,7 +147,21 @@ class GraphRun:
         self._talk.reference_ask(job)
 
     def _evaluate(self) -> None:
-        start = time.monotonic()
+        with self._draft.phase("prepare_s"):
+            drawn = self._prepare()
+        with self._draft.phase("verify_s"):
+            for regime in self._scored_regimes():
+                self._verify(regime, drawn if regime == "recorded" else None)
+                self._start_control(drawn)
+            self._judge()
+        self._earn(drawn)
+        with self._draft.phase("report_s"):
+            self._summarise()
+            if "special" in self._settings.regimes and not self._settings.compat:
+                self._special()
+
+    def _prepare(self) -> Drawn:
+        """Have the candidate load and compile; returns the reference's draw of the recorded inputs."""
         self._talk.reference_send(DrawRequest(regime="recorded", seed=RECORDED_SEED))
         entered = self._talk.ask(self._job, "entering its box", Entered, believed=True)
         self._draft.warnings.extend(entered.warnings)
@@ -141,24 +175,19 @@ class GraphRun:
             self._draft.warnings.append("eager's outputs have NaN or inf on the recorded inputs")
         prepared = self._talk.reply("loading and compiling", Prepared)
         self._take(prepared)
-        self._draft.prepare_s = time.monotonic() - start
-        with self._lock as lock:
-            self._talk.deadline += lock.waited_s
-            self._measure(drawn)
-        self._summarise()
-        if "special" in self._settings.regimes and not self._settings.compat:
-            self._special()
+        return drawn
 
-    def _measure(self, drawn: Drawn) -> None:
-        """Verify and time, alone on the device."""
-        start = time.monotonic()
-        for regime in self._scored_regimes():
-            self._verify(regime, drawn if regime == "recorded" else None)
-        self._judge()
-        self._draft.verify_s = time.monotonic() - start
-        start = time.monotonic()
-        self._earn(drawn)
-        self._draft.time_s = time.monotonic() - start
+    def _start_control(self, drawn: Drawn) -> None:
+        """Fork the control once an output was right, so that it prepares while others are verified."""
+        right = self._draft.regimes[-1].passes_from is not None
+        watched = self._uses_passes and self._settings.guards and not self._settings.compat
+        if self._control is None and watched and right and not self._draft.interpreted:
+            try:
+                self._control = self._children.enter_context(Control(self._zygote, self._job, drawn.effects))
+            except ControlLost as error:
+                self._draft.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")
+                return
+            self._children.enter_context(self._hush.member(self._control.child, self))
 
     def _earn(self, drawn: Drawn) -> None:
         """Time what ran, and find out on the way whether the result was earned."""
@@ -170,15 +199,18 @@ class GraphRun:
         if level is not None:
             integrity.verified_at(level)
         early = bool(secrets.randbelow(2))  # a pass must not know when it is watched
-        if guarded and (early or self._draft.interpreted):
-            integrity.guarded_call(self._run_ns)
+        with self._draft.phase("guard_s"):
+            if guarded and (early or self._draft.interpreted):
+                integrity.guarded_call(self._run_ns)
         if self._wants_time():
             self._time(integrity if guarded else None)
-            if guarded and not early:
-                integrity.guarded_call(self._run_ns)
-            self._look_again()
+            with self._draft.phase("guard_s"):
+                if guarded and not early:
+                    integrity.guarded_call(self._run_ns)
+                self._look_again()
         if guarded:
-            integrity.changes()
+            with self._draft.phase("guard_s"):
+                integrity.changes()
             self._take_evidence(integrity)
 
     def _take_evidence(self, integrity: Integrity) -> None:
@@ -284,17 +316,23 @@ class GraphRun:
             unrewritten=self._has_unrewritten,
             between=watched.between_blocks if watched is not None else None,
         )
-        if watched is not None:
-            try:
-                control = self._children.enter_context(
-                    Control(self._zygote, self._job, self._recorded.effects)
-                )
-                watched.before_trials(control, self._settings.warmup, self._settings.time_budget_s)
-            except ControlLost as error:
-                self._draft.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")
-        trials.run()
-        if watched is not None:
-            watched.after_trials(trials)
+        with self._draft.phase("guard_s"):
+            trials.warm()
+            if watched is not None:
+                watched.before_trials(self._control, self._settings.warmup, self._settings.time_budget_s)
+        with self._draft.phase("wait_s"):
+            self._lock.acquire()
+        try:
+            self._talk.deadline += self._lock.waited_s
+            with self._draft.phase("time_s"), self._hush.others_still(self):
+                trials.run()
+                if watched is not None:
+                    watched.after_trials(trials)
+        finally:
+            self._lock.release()
+            self._draft.seconds["trials_s"] = trials.spent_s
+        with self._draft.phase("report_s"):
+            trials.judge()
         self._draft.e2e = trials.e2e
         self._draft.device_time = trials.device_time
         self._draft.unrewritten = trials.unrewritten
@@ -385,9 +423,7 @@ class GraphRun:
             kernels=draft.kernels,
             floor_us=draft.floor_us,
             log_tail=printable(log)[-LOG_TAIL_CHARS:],
-            phases=PhaseTimes(
-                prepare_s=draft.prepare_s, verify_s=draft.verify_s, time_s=draft.time_s, total_s=total_s
-            ),
+            phases=PhaseTimes(**draft.seconds, total_s=total_s),
         )
 
 

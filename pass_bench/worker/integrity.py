@@ -107,15 +107,20 @@ class Integrity:
 
     # ---- beside the trials
 
-    def before_trials(self, control: Control, warmup: int, budget_s: float) -> None:
-        """Warm the control, and choose in which order to audit; raises ControlLost."""
+    def before_trials(self, control: Control | None, warmup: int, budget_s: float) -> None:
+        """Wait for the control, warm it, and choose in which order to audit."""
         if self._random:
             self._modes = list(AUDIT_MODES)
             secrets.SystemRandom().shuffle(self._modes)
         if self._recorded.eager_ns > SLOW_NS:
             self._modes = self._modes[:1]
-        control.warm(min(warmup, 10), budget_s / 8)
         self._control = control
+        if control is None:
+            return
+        try:
+            control.warm(min(warmup, 10), budget_s / 8)
+        except ControlLost as error:
+            self._lost(error)
 
     def between_blocks(self, trials: Trials) -> None:
         """Time the control, then audit once, if anything is left to audit."""
@@ -139,9 +144,8 @@ class Integrity:
         self._reject_memory(trials)
         floor = floor_us(self._recorded.written_bytes, self._device, self._device_name)
         self.evidence.floor_us = floor
-        if trials.e2e is not None and trials.e2e.compiled.median_us < floor:
-            taken = trials.e2e.compiled.median_us
-            why = f"{taken:.2f} us, but writing the outputs takes {floor:.2f} us at least"
+        if trials.compiled_us < floor:
+            why = f"{trials.compiled_us:.2f} us, but writing the outputs takes {floor:.2f} us at least"
             raise rejected("below-floor", why)
 
     def _misfit(self, trials: Trials) -> Misfit | None:

@@ -28,13 +28,21 @@ class DeviceLock:
         self.waited_s = 0.0
 
     def __enter__(self) -> DeviceLock:
-        start = time.monotonic()
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        self.waited_s = time.monotonic() - start
+        self.acquire()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.release()
+
+    def acquire(self) -> None:
+        """Wait until nobody else holds the device."""
+        start = time.monotonic()
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        self.waited_s = time.monotonic() - start
+
+    def release(self) -> None:
+        """Let the next one have it."""
         os.close(self._descriptor)

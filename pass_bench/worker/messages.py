@@ -197,6 +197,12 @@ class Summary(Message):
     eager_peak_bytes: int | None
 
 
+class ForgetRequest(Message):
+    """Free everything held for a graph."""
+
+    kind: Literal["forget"] = "forget"
+
+
 # ---- supervisor and candidate child
 
 
@@ -350,8 +356,8 @@ class TimeReply(Message):
 
 
 class ReferenceRequest(Message):
-    request: ProbeRequest | ReferenceJob | DrawRequest | CompareRequest | SummaryRequest = Field(
-        discriminator="kind"
+    request: ProbeRequest | ReferenceJob | DrawRequest | CompareRequest | SummaryRequest | ForgetRequest = (
+        Field(discriminator="kind")
     )
 
 

@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel
 
 from pass_bench.errors import HarnessFailure
+from pass_bench.guard.processes import descendants
 from pass_bench.worker.messages import ForkRequest, ReapRequest, ZygoteReply, ZygoteRequest
 from pass_bench.worker.protocol import Channel, PeerClosed, PeerTimeout, channel_pair
 
@@ -109,6 +110,7 @@ class Child:
         self._lock = threading.Lock()
         self._ended: str | None = None
         self._signal = 0
+        self._paused: list[int] = []
         self.strays = 0
 
     def __enter__(self) -> Child:
@@ -135,10 +137,18 @@ class Child:
         except PeerClosed:
             raise self._died() from None
 
-    def _died(self) -> ChildDied:
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, or is stopped."""
+        return not self._has_ended(0)
+
+    def _has_ended(self, wait_ms: int) -> bool:
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
-        if not poll.poll(1000):
+        return bool(poll.poll(wait_ms))
+
+    def _died(self) -> ChildDied:
+        if not self._has_ended(1000):
             self.kill()
             return ChildDied("closed its connection and went on running")
         self.kill()
@@ -149,6 +159,27 @@ class Child:
         with self._lock:
             if self._ended is None:
                 self._end()
+
+    def pause(self) -> None:
+        """Stop the child and all it has started, until `resume`."""
+        with self._lock:
+            if self._ended is None and not self._paused:
+                self._paused = descendants(self.pid)
+                self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let what `pause` stopped go on."""
+        with self._lock:
+            if self._ended is None and self._paused:
+                self._signal_all(signal.SIGCONT)
+            self._paused = []
+
+    def _signal_all(self, number: int) -> None:
+        for pid in self._paused:
+            try:
+                os.kill(pid, number)
+            except (ProcessLookupError, PermissionError):  # gone, or another's by now
+                continue
 
     def _end(self) -> None:
         try:

@@ -1,7 +1,11 @@
-"""The trusted child: makes inputs, runs eager, keeps its outputs, compares what a candidate sends back."""
+"""The trusted child: makes inputs, runs eager, keeps its outputs, compares what a candidate sends back.
+
+It serves one graph after the other.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +33,7 @@ from pass_bench.worker.messages import (
     Drawn,
     DrawRequest,
     Fault,
+    ForgetRequest,
     Leaf,
     ProbeRequest,
     ReferenceJob,
@@ -63,6 +68,10 @@ class Reference:
     """Holds one graph and the draws made for it."""
 
     def __init__(self) -> None:
+        self._device = "cpu"
+        self._forget()
+
+    def _forget(self) -> None:
         self._graph: Graph | None = None
         self._job: ReferenceJob | None = None
         self._module: Callable[..., Any] | None = None
@@ -70,6 +79,9 @@ class Reference:
         self._weak: int | None = None
         self._scored_draws = 0
         self._recorded_nonfinite = False
+        if self._device == "cuda":
+            gc.collect()
+            torch.cuda.empty_cache()
 
     def answer(self, request: Any, descriptor: int | None) -> Any:
         """Return the reply to one request."""
@@ -81,12 +93,16 @@ class Reference:
             return self._make_draw(request)
         if isinstance(request, CompareRequest):
             return self._compare(request, descriptor)
+        if isinstance(request, ForgetRequest):
+            self._forget()
+            return Done()
         return self._summary()
 
     def _load(self, job: ReferenceJob) -> Any:
         from pass_bench.fx import load_module
 
-        self._job = job
+        self._forget()
+        self._job, self._device = job, job.device
         self._graph = read_graph(Path(job.graph_path))
         self._module = load_module(self._graph, job.device)
         return Done()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from statistics import median
 
 from pass_bench.guard.clock_fit import Block
 from pass_bench.results.records import Comparison, EvalSettings
@@ -14,7 +15,10 @@ from pass_bench.worker.conversation import Timed, close
 from pass_bench.worker.messages import Arm, Audit, TimeReply, TimeRequest
 from pass_bench.worker.outcome import rejected
 
-CAP_FACTOR = 8  # at most this many times the trials asked for
+CAP_FACTOR = 32  # at most this many times the trials asked for,
+SURE_FACTOR = 8  # and so many only as long as all of them take less than
+LONG_S = 0.6
+RETURN_ROUNDS = 3  # of warm-up after the wait for the device
 LEAST_ROUNDS = 3
 PARTS = 3
 AGAIN_S = 2.0
@@ -51,44 +55,78 @@ class Trials:
         self.device_time: Comparison | None = None
         self.unrewritten: Comparison | None = None
         self.warnings: list[str] = []
+        self.spent_s = 0.0
+        self._host_times: list[list[int]] = []
+        self._device_times: list[tuple[int, ...]] = []
+
+    def warm(self) -> None:
+        """Run the warm-up, for which the device is not held: libraries load and kernels compile there."""
+        self._end = time.monotonic() + self._settings.time_budget_s * self._host_share
+        self._timed(0, self._settings.warmup, "host", self._arms)
 
     def run(self) -> None:
         """Take the trials: host time with its stopping rule, then device time where there is a device."""
-        share = 0.75 if self._device == "cuda" else 1.0
-        self._end = time.monotonic() + self._settings.time_budget_s * share
-        times = self._host()
-        self.e2e = self._rule().judge(times[0], times[1])
-        if len(times) > 2:
-            self.unrewritten = self._rule().judge(times[0], times[2])
-        taken = len(times[0])
+        self._end = time.monotonic() + self._settings.time_budget_s * self._host_share
+        self._host()
+        taken = len(self._host_times[0])
         if taken < self._settings.trials:
             self.warnings.append(f"{taken} of {self._settings.trials} trials: the time budget was spent")
         if self._device == "cuda":
             self._end = time.monotonic() + self._settings.time_budget_s / 4
-            block = self._block(self._settings.trials, "device", ("eager", "compiled"), warmup=3)
-            self.device_time = self._rule().judge(block[0], block[1])
+            self._device_times = self._block(
+                self._settings.trials, "device", ("eager", "compiled"), warmup=RETURN_ROUNDS
+            )
+
+    def judge(self) -> None:
+        """Compute the intervals that are not known yet, for which the device need not be held."""
+        times, rule = self._host_times, self._rule()
+        if self.e2e is None:
+            self.e2e = rule.judge(times[0], times[1])
+        if len(times) > 2:
+            self.unrewritten = rule.judge(times[0], times[2])
+        if self._device_times:
+            self.device_time = rule.judge(self._device_times[0], self._device_times[1])
+
+    @property
+    def compiled_us(self) -> float:
+        """The median of the compiled graph's trials so far, in microseconds."""
+        return median(self._host_times[1]) / 1000
+
+    @property
+    def _host_share(self) -> float:
+        return 0.75 if self._device == "cuda" else 1.0
 
     def _rule(self) -> StoppingRule:
         cap = self._settings.trials if self._settings.compat else self._settings.trials * CAP_FACTOR
         return StoppingRule(first=self._settings.trials, cap=cap)
 
-    def _host(self) -> list[list[int]]:
+    def _host(self) -> None:
         rule = self._rule()
-        times: list[list[int]] = [[] for _ in self._arms]
-        self._warm()
+        times = self._host_times = [[] for _ in self._arms]
+        self._come_back()
         while count := rule.next_block(len(times[0])):
             for part in self._parts(count):
                 for arm, block in zip(times, self._block(part, "host", self._arms), strict=True):
                     arm.extend(block)
                 if self._between is not None:
                     self._between(self)
-            if not rule.judge(times[0], times[1]).noisy or time.monotonic() >= self._end:
+            if self._enough(rule):
                 break
-        return times
 
-    def _warm(self) -> None:
-        """Run the warm-up, and see how long an empty block takes."""
-        self._timed(0, self._settings.warmup, "host", self._arms)
+    def _enough(self, rule: StoppingRule) -> bool:
+        """Whether the interval is narrow, or there is no more time for it to become so."""
+        one, other = self._host_times[:2]
+        if not rule.surely_noisy(one, other):
+            found = rule.judge(one, other)
+            if not found.noisy:
+                self.e2e = found
+                return True
+        many = len(one) >= SURE_FACTOR * self._settings.trials
+        return time.monotonic() >= self._end or (many and 2 * self.spent_s > LONG_S)
+
+    def _come_back(self) -> None:
+        """Warm up for a moment after the wait for the device, and see how long an empty block takes."""
+        self._timed(0, min(RETURN_ROUNDS, self._settings.warmup), "host", self._arms)
         empty = [self._timed(0, 0, "host", self._arms) for _ in range(2)]
         self._empty_ns = min(max(0, block.wall_ns - block.cpu.waited_ns) for block in empty)
         self._empty_ran_ns = min(block.cpu.ran_ns for block in empty)
@@ -113,6 +151,7 @@ class Trials:
     def _block(self, count: int, clock: str, arms: tuple[Arm, ...], warmup: int = 0) -> list[tuple[int, ...]]:
         timed = self._timed(count, warmup, clock, arms)
         reply = timed.reply
+        self.spent_s += timed.wall_ns / 1e9
         if clock == "host":
             self.blocks.append(
                 Block(

@@ -128,8 +128,9 @@ def write_sample(folder: Path, fault: str, top: str = "") -> Path:
 
 
 def left_running(evaluator: Evaluator) -> list[int]:
-    assert evaluator._zygote is not None
-    return descendants(evaluator._zygote._process.pid)[1:]
+    assert evaluator._zygote is not None and evaluator._references is not None
+    idle = evaluator._references.idle_pids  # reference workers, which wait for the next graph
+    return [pid for pid in descendants(evaluator._zygote._process.pid)[1:] if pid not in idle]
 
 
 def verdicts(results: list[GraphResult]) -> list[Verdict]:

@@ -59,6 +59,12 @@ def evaluator() -> Iterator[Evaluator]:
         yield running
 
 
+def left_running(evaluator: Evaluator) -> set[int]:
+    """Return the children beside the reference workers that wait for the next graph."""
+    assert evaluator._zygote is not None and evaluator._references is not None
+    return set(children_of(evaluator._zygote._process.pid)) - set(evaluator._references.idle_pids)
+
+
 @pytest.fixture
 def verdict_of(
     evaluator: Evaluator, make_sample: Callable[..., Path]
@@ -74,7 +80,7 @@ def verdict_of(
     yield evaluate
     evaluator.settings = SETTINGS
     assert evaluator._zygote is not None
-    assert children_of(evaluator._zygote._process.pid) == []
+    assert left_running(evaluator) == set()
     honest = PASS.format(top="", body="pass")
     (result,) = evaluator.evaluate(read_sample(make_sample(passes={"P": honest}, name="honest")))
     assert (result.verdict, result.reason) == (Verdict.CORRECT, "")
@@ -139,7 +145,8 @@ def test_an_eager_that_dies_is_no_fault_of_the_harness(
     evaluator: Evaluator, make_sample: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reference's process is killed at once: the graph gets its verdict and the run goes on."""
-    assert evaluator._zygote is not None
+    assert evaluator._zygote is not None and evaluator._references is not None
+    evaluator._references.close()
     fork = evaluator._zygote.fork
 
     def fork_and_kill(role: str) -> object:
@@ -190,7 +197,7 @@ def killed_at_random(evaluator: Evaluator, make_sample: Callable[..., Path], cou
     finally:
         zygote.fork = fork  # type: ignore[method-assign]
     time.sleep(1.6)
-    assert children_of(zygote._process.pid) == []
+    assert left_running(evaluator) == set()
 
 
 def test_a_candidate_killed_at_random_moments(evaluator: Evaluator, make_sample: Callable[..., Path]) -> None:

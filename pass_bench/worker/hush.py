@@ -1,0 +1,57 @@
+"""While one graph is timed, the children of all others stand still; no torch."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from pass_bench.worker.processes import Child
+
+
+class Hush:
+    """The children of the graphs in work on one device.
+
+    Compilation on neighbouring cores and kernels of other processes slow a call of 50 us down by half and
+    more, so they are stopped (SIGSTOP) for the fraction of a second that trials take. Work that they have
+    given to the device before goes on. `enabled` False leaves them running.
+    """
+
+    def __init__(self, enabled: bool = True):
+        self._enabled = enabled
+        self._lock = threading.Lock()
+        self._children: dict[Child, object] = {}
+        self._holder: object | None = None
+
+    @contextlib.contextmanager
+    def member(self, child: Child, owner: object) -> Iterator[None]:
+        """Count a child among those of `owner`, the graph that it works for."""
+        with self._lock:
+            self._children[child] = owner
+            if self._holder is not None and self._holder is not owner:
+                child.pause()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._children[child]
+                child.resume()
+
+    @contextlib.contextmanager
+    def others_still(self, owner: object) -> Iterator[None]:
+        """Stop every child that is not the owner's; the caller holds the device."""
+        if not self._enabled:
+            yield
+            return
+        with self._lock:
+            self._holder = owner
+            for child, whose in self._children.items():
+                if whose is not owner:
+                    child.pause()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holder = None
+                for child in self._children:
+                    child.resume()
