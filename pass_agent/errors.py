@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 
 class ExitReason(StrEnum):
@@ -35,12 +36,23 @@ class BadInput(AgentError):
         super().__init__(where + what)
 
 
+class RunIncomplete(AgentError):
+    """A run is over, and some of its attempts left no trajectory."""
+
+
 class RuntimeLost(AgentError):
     """The place where an evaluation ran went away: container killed, daemon gone, no disk space."""
 
 
 class QueryFailed(AgentError):
-    """The endpoint gave no usable answer after all retries, or refused the request."""
+    """The endpoint gave no usable answer after all retries, or refused the request.
+
+    `usage`: what the unusable answers cost all the same, a `pass_agent.records.Usage` or None.
+    """
+
+    def __init__(self, what: str, usage: Any = None):
+        super().__init__(what)
+        self.usage = usage
 
 
 class ContextOverflow(QueryFailed):

@@ -35,6 +35,7 @@ class Usage(Record):
     cached: int = 0
     cost: float = 0.0  # USD
     estimated: bool = False
+    wasted: int = 0  # tokens of answers that could not be used and were asked for again; `cost` includes them
 
     @property
     def total(self) -> int:
@@ -48,6 +49,7 @@ class ToolCall(Record):
     name: str
     arguments: dict[str, Any] = Field(default_factory=dict)
     error: str = ""
+    extra: dict[str, Any] = Field(default_factory=dict)  # a provider's own fields, passed back as they came
     source: Literal["native", "text"] = "native"  # text: read from a plain answer
 
 
@@ -56,6 +58,7 @@ class Reply(Record):
 
     content: str = ""
     reasoning: str = ""
+    extra: dict[str, Any] = Field(default_factory=dict)  # a provider's own fields, passed back as they came
     calls: tuple[ToolCall, ...] = ()
     finish_reason: str = "stop"
     usage: Usage = Usage()

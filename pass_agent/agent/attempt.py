@@ -18,6 +18,8 @@ from pass_agent.model.base import Model
 from pass_agent.records import Ended, Message, Reply, Step
 from pass_agent.tools.outside import Outside
 
+BROKEN = 3  # evaluations in a row that fail on our side: the next ones would only cost answers
+
 
 @dataclass
 class Attempt:
@@ -64,6 +66,8 @@ class Attempt:
         """Bring the state to where the journal ends; a reply without its step is taken up first."""
         self.messages = list(self.start.messages)
         recall(self.state, self.told.steps, self.load, texts=False)
+        if self.reopened:
+            self.state.broken = 0  # the user says that what failed is mended
         for step in self.told.steps:
             self._remember(step)
         if self.told.steps:
@@ -90,6 +94,8 @@ class Attempt:
         except ContextOverflow as error:
             raise Finished(ExitReason.TOKEN_LIMIT, str(error)) from error
         except QueryFailed as error:
+            if error.usage is not None:
+                self.ledger.add_usage(error.usage)
             raise Finished(ExitReason.LLM_QUERY_ERROR, str(error)) from error
         self.journal.reply(self.taken, reply)
         self.ledger.add_usage(reply.usage)
@@ -117,6 +123,11 @@ class Attempt:
             if not step.reply.calls and step.reply.finish_reason != "length" and state.best is not None:
                 raise Finished(ExitReason.AGENT, "the model stopped calling tools")
             raise Finished(ExitReason.FORMAT_ERROR, f"{state.wordless} replies without a usable call")
+        if state.broken >= BROKEN:
+            why = state.evaluations[-1].message
+            raise Finished(
+                ExitReason.ENV_EXCEPTION, f"{BROKEN} evaluations in a row failed on our side: {why}"
+            )
         if step.evaluations and state.best is not None:
             stop = early_stop(state.best.graphs, state.rooflines(state.best))
             if stop:
@@ -131,22 +142,14 @@ class Attempt:
         note = ""
         if finished.reason != ExitReason.ENV_EXCEPTION:
             try:
-                current = state.workspace.pass_set()
-                known = any(
-                    result.pass_set == current.hash and result.status != "infra"
-                    for result in state.evaluations
-                )
+                now = state.workspace.pass_set().hash
+                known = any(one.pass_set == now and one.status != "infra" for one in state.evaluations)
                 if not known:
                     state.evaluate(self.outside)
             except Exception as error:  # the attempt ends all the same, with what it has
                 note = f"the last pass set could not be evaluated: {error}"
         best = state.best
-        if best is None:
-            failures = [result.message for result in state.evaluations if result.status == "infra"]
-            note = note or (failures[-1] if failures else "nothing was evaluated")
-        left_out = sum(graph.verdict == "infra" for graph in best.graphs) if best else 0
-        if left_out:
-            note = f"{left_out} graphs were left out of the score: the harness failed on them"
+        note = (_about_best(best) if best else "") or note or ("" if best else _why_none(state.evaluations))
         return Ended(
             reason=finished.reason,
             detail=finished.detail[:500],
@@ -158,3 +161,23 @@ class Attempt:
             solved=bool(best and best.solved),
             elapsed=self.elapsed(),
         )
+
+
+def _about_best(best: Evaluation) -> str:
+    """What has to be known about the reward of a best evaluation."""
+    if best.score is None:
+        return "every graph is correct, but Triton was interpreted on the CPU: there is no speed to score"
+    left_out = [
+        graph.verdict for graph in best.graphs if graph.verdict != "nothing_to_check" and not graph.scored
+    ]
+    if "infra" in left_out:
+        return f"{left_out.count('infra')} graphs were left out of the score: the harness failed on them"
+    return f"{len(left_out)} graphs were left out of the score: no speed on this machine" if left_out else ""
+
+
+def _why_none(evaluations: list[Evaluation]) -> str:
+    """Why an attempt has no best evaluation."""
+    failures = [result.message for result in evaluations if result.status == "infra"]
+    if any(result.status == "unscored" for result in evaluations):
+        return "nothing that was evaluated is correct, or has a speed, on this machine"
+    return failures[-1] if failures else "nothing was evaluated"

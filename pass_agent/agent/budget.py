@@ -36,7 +36,7 @@ class Ledger:
             self.tokens += tokens
 
     def add_usage(self, usage: Usage) -> None:
-        self.add(usage.cost, usage.total)
+        self.add(usage.cost, usage.total + usage.wasted)
 
     def check(self) -> None:
         """Raise Finished(BUDGET) once a limit is reached; answers on their way may still pass it a little."""

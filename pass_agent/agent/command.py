@@ -14,7 +14,7 @@ from pass_agent.agent.dataset import find_file
 from pass_agent.agent.runner import Runner
 from pass_agent.agent.settings import RunSettings
 from pass_agent.agent.summary import describe_summary
-from pass_agent.errors import BadInput, ExitReason
+from pass_agent.errors import BadInput, ExitReason, RunIncomplete
 from pass_agent.model.prices import Price
 from pass_agent.model.script import read_script
 from pass_agent.model.server import serving
@@ -91,12 +91,9 @@ OPTIONS: list[Callable[..., Any]] = [
 def read_settings(options: dict[str, Any], resume: bool) -> RunSettings:
     """Turn options into settings; `resume` is the default where the user says nothing."""
     given = dict(options)
-    name = given["llm_name"]
-    anthropic = "claude" in name or name.startswith("anthropic/")
-    key = (given.pop("anthropic_api_key"), given.pop("openai_api_key"))
     wanted = given.pop("resume")
     chosen = {
-        "api_key": (key[0] or key[1]) if anthropic else key[1],
+        "api_key": given.pop("openai_api_key"),
         "limits": Limits(**{field: given.pop(field) for field in Limits.model_fields if field in given}),
         "docker": DockerSettings(
             image=given.pop("docker_image"),
@@ -104,6 +101,7 @@ def read_settings(options: dict[str, Any], resume: bool) -> RunSettings:
             mounts=tuple(given.pop("docker_mount")),
             memory=given.pop("docker_memory"),
             privileged=given.pop("docker_privileged"),
+            lifetime_s=max(DockerSettings().lifetime_s, int(options["max_exec_time"]) + 3600),
         ),
         "price": _price(given.pop("price")),
         "environment": dict(_pair(text) for text in given.pop("eval_env")),
@@ -143,9 +141,12 @@ def execute(options: dict[str, Any], resume: bool) -> int:
 
 
 def _execute(settings: RunSettings) -> int:
-    summary = Runner(settings, click.echo).run()
-    click.echo(describe_summary(summary))
+    runner = Runner(settings, click.echo)
+    click.echo(describe_summary(runner.run()))
     click.echo(f"trajectories: {settings.traj_dir / (settings.exp_name + '.jsonl')}")
+    if runner.unrecorded:
+        count = len(runner.unrecorded)
+        raise RunIncomplete(f"{count} attempts left no trajectory; the first: {runner.unrecorded[0]}")
     return 0
 
 

@@ -23,9 +23,15 @@ ADVICE = {
     "eager_fail": "The graph itself fails in eager; no pass can help.",
     "timeout": "The graph ran out of time: look for an endless loop or too many autotune configurations.",
     "nothing_to_check": "The graph has no outputs and no effects; it is not scored.",
-    "unsupported_on_cpu": "This pass cannot run on this machine's CPU; the graph is not scored here.",
+    "unsupported_on_cpu": "This kernel needs a GPU, and there is none here, so the graph has no score. "
+    "Write a kernel with cpp_kernel for it.",
     "infra": "The harness failed, not your pass; the graph is not scored.",
 }
+
+INTERPRETED = (
+    "Triton is interpreted here, for want of a GPU: outputs are checked, times are no speeds. "
+    "For a score on this CPU write the kernel with cpp_kernel."
+)
 
 
 def describe(
@@ -64,14 +70,15 @@ def describe(
 
 
 def _summary(result: Evaluation, best: Evaluation | None, cached: bool) -> str:
-    scored = [graph for graph in result.graphs if graph.scored]
-    right = sum(graph.correct for graph in scored)
-    text = f"Score (AS) {result.score:.4g}; {right} of {len(scored)} scored graphs correct"
-    if len(scored) < len(result.graphs):
-        text += f"; {len(result.graphs) - len(scored)} not scored"
-    if any(graph.interpreted for graph in result.graphs):
-        text += "; Triton was interpreted on the CPU, so times are no speeds"
+    judged = [graph for graph in result.graphs if graph.judged]
+    scored = sum(graph.scored for graph in result.graphs)
+    text = "No score on this machine" if result.score is None else f"Score (AS) {result.score:.4g}"
+    text += f"; {sum(graph.correct for graph in judged)} of {len(judged)} graphs correct"
+    if scored < len(result.graphs):
+        text += f"; {len(result.graphs) - scored} without a score"
     text += "."
+    if any(graph.interpreted for graph in result.graphs):
+        text += " " + INTERPRETED
     if cached:
         return text + " (Evaluated before: same files, same result.)"
     if best is None or best.score is None or result.score is None:
@@ -178,7 +185,7 @@ def relevant_lines(detail: str) -> list[str]:
 
 def describe_changes(result: Evaluation, last: Evaluation | None) -> str:
     """Which graphs changed their verdict, or their speed beyond both intervals."""
-    if last is None or last.status != "scored":
+    if last is None or not last.graphs:
         return ""
     before = {graph.graph: graph for graph in last.graphs}
     changes = []

@@ -14,6 +14,7 @@ from typing import Any
 from pass_agent.agent.attempt import Attempt
 from pass_agent.agent.budget import Ledger
 from pass_agent.agent.config import AgentConfig
+from pass_agent.agent.dataset import PACKAGE
 from pass_agent.agent.settings import RunSettings
 from pass_agent.agent.state import AttemptState
 from pass_agent.errors import BadInput
@@ -27,7 +28,7 @@ from pass_agent.journal.log import Journal, Start, read_journal
 from pass_agent.journal.replay import clear
 from pass_agent.model.base import Model
 from pass_agent.prompts.few_shot import choose_example, read_examples
-from pass_agent.prompts.problem import problem_statement, render_prompts
+from pass_agent.prompts.problem import Machine, problem_statement, render_prompts
 from pass_agent.records import Task
 from pass_agent.runtime.base import Runtime
 from pass_agent.runtime.device import device_name
@@ -62,14 +63,15 @@ def prepare(
     sample = read_sample_source(folder, task.instance_id)
     sources = {listed: read_graph_source(graph, listed) for listed, graph in sample.graphs}
     commands = _commands(runtime, sample, frozenset(config.command_files))
-    statement = _statement(task, sample, sources, settings)
+    evaluation = EvaluatorSettings(
+        device=settings.device, timeout_s=settings.limits.max_exec_time, environment=settings.environment
+    )
+    evaluator = Evaluator(sample, runtime, evaluation, settings.folder / "evaluations")
+    statement = _statement(task, sample, sources, settings, evaluator.devices)
     system, instance = render_prompts(
         config.system_prompt, config.instance_prompt, {"problem_statement": statement}
     )
     started = read_pass_set(sample.root / "pass_dir").files if settings.start_from == "sample" else {}
-    evaluation = EvaluatorSettings(
-        device=settings.device, timeout_s=settings.limits.max_exec_time, environment=settings.environment
-    )
     return Prepared(
         task=task,
         sample=sample,
@@ -79,7 +81,7 @@ def prepare(
         messages=({"role": "system", "content": system}, {"role": "user", "content": instance}),
         tools=tuple(choose_tools(config.command_files, commands)),
         start_files={name: content.decode("utf-8", "replace") for name, content in started.items()},
-        evaluator=Evaluator(sample, runtime, evaluation, settings.folder / "evaluations"),
+        evaluator=evaluator,
         model_name=model_name,
     )
 
@@ -92,19 +94,24 @@ def folder_name(instance_id: str) -> str:
 
 
 def _statement(
-    task: Task, sample: SampleSource, sources: dict[str, GraphSource], settings: RunSettings
+    task: Task,
+    sample: SampleSource,
+    sources: dict[str, GraphSource],
+    settings: RunSettings,
+    devices: tuple[str, ...],
 ) -> str:
     operators: Counter[str] = Counter()
     for source in sources.values():
         operators |= source.operators
-    example = None
+    example, similar = None, False
+    device = "cpu" if devices == ("cpu",) else "cuda"
     if settings.few_shot:
-        root = project_root(sample.root)
-        examples = read_examples(root / "samples" if root else None)
-        example = choose_example(examples, operators, sample.graph_hashes)
-    name = "" if settings.device == "cpu" else device_name()
-    bandwidth = peak_bandwidth(name, settings.bandwidth)
-    return problem_statement(task.instance_id, list(sources.values()), bandwidth, example)
+        root = project_root(sample.root) or PACKAGE.parent
+        examples = read_examples(root / "samples")
+        example, similar = choose_example(examples, operators, sample.graph_hashes, device)
+    name = device_name() if device == "cuda" else ""
+    machine = Machine(device, name, peak_bandwidth(name, settings.bandwidth))
+    return problem_statement(task.instance_id, list(sources.values()), machine, example, similar)
 
 
 _known_commands: dict[tuple[str, ...], frozenset[str]] = {}

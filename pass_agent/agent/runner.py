@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
+import signal
+import threading
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -16,7 +20,7 @@ from pass_agent.agent.dataset import find_file, find_sample, read_tasks
 from pass_agent.agent.prepare import Prepared, begin, load_evaluation, prepare
 from pass_agent.agent.settings import RunSettings
 from pass_agent.agent.summary import Summary, summarize, write_summary
-from pass_agent.errors import BadInput
+from pass_agent.errors import BadInput, ExitReason
 from pass_agent.evaluation.pass_set import PassSet, load_pass_set, write_pass_set
 from pass_agent.journal.log import read_journal
 from pass_agent.journal.output import Output
@@ -24,6 +28,7 @@ from pass_agent.journal.trajectory import conversation, trajectory
 from pass_agent.model.base import Model
 from pass_agent.model.client import ClientSettings, EndpointModel
 from pass_agent.model.prices import Price, find_price
+from pass_agent.model.quirks import choose_key
 from pass_agent.model.scripted import PREFIX, ScriptedModel
 from pass_agent.records import Ended, Task
 from pass_agent.runtime.base import Runtime
@@ -39,6 +44,8 @@ class Runner:
     settings: RunSettings
     report: Report = print
     results: dict[tuple[str, int], Ended] = field(default_factory=dict)
+    unrecorded: list[str] = field(default_factory=list)  # attempts that left no trajectory, and why
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> Summary:
         """Run all attempts that are not done; returns the summary that is also written.
@@ -67,7 +74,8 @@ class Runner:
             ]
             self._take_up(prepared)
             try:
-                self._run_all(prepared)
+                with _interruptible():
+                    self._run_all(prepared)
             except KeyboardInterrupt:
                 for runtime in set(runtimes.values()):
                     runtime.clean(own=True)
@@ -89,16 +97,20 @@ class Runner:
         return price
 
     def _endpoint(self) -> EndpointModel:
-        settings = self.settings
+        settings, base_url = self.settings, self.settings.llm_base_url or self.config.llm_base_url
+        key = choose_key(self._llm, settings.api_key, settings.anthropic_api_key)
+        if not key and not base_url:
+            raise BadInput(f"no key for {self._llm}, and no --llm-base-url of an endpoint that wants none")
         return EndpointModel(
             ClientSettings(
                 model=self._llm,
-                base_url=settings.llm_base_url or self.config.llm_base_url,
-                api_key=settings.api_key,
+                base_url=base_url,
+                api_key=key,
                 temperature=settings.temperature,
                 max_tokens=settings.max_tokens,
                 max_retries=int(other_number(self.config, "max_retries", 5)),
                 timeout=other_number(self.config, "timeout", 600),
+                total_s=settings.limits.max_llm_time or math.inf,
                 wait_s=other_number(self.config, "wait", 1),
                 price=self.price,
             )
@@ -155,6 +167,16 @@ class Runner:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _run_one(self, one: Prepared, attempt: int) -> Ended:
+        """Run one attempt; what goes wrong around it costs this attempt and no other."""
+        try:
+            return self._attempt(one, attempt)
+        except Exception as error:  # a broken journal, a full disk: its journal says how far it came
+            detail = traceback.format_exception(error)[-1].strip()
+            with self.lock:
+                self.unrecorded.append(f"{one.task.instance_id} attempt {attempt}: {detail}")
+            return Ended(reason=ExitReason.ENV_EXCEPTION, detail=detail[:500], reward_note=detail[:500])
+
+    def _attempt(self, one: Prepared, attempt: int) -> Ended:
         settings = self.settings
         run = begin(one, attempt, settings, self._model(one.task), self.ledger)
         try:
@@ -210,6 +232,19 @@ def describe_end(task: Task, attempt: int, ended: Ended) -> str:
     stop = f", {ended.early_stop}" if ended.early_stop else ""
     note = f" ({ended.reward_note})" if ended.reward_note else ""
     return f"{task.instance_id} attempt {attempt}: {ended.reason}{stop}, {reward}{note}"
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM, as batch systems send it, end a run like Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

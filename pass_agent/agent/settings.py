@@ -23,6 +23,7 @@ class RunSettings(Record):
     llm_name: str = ""
     llm_base_url: str = ""
     api_key: str = Field(default="", repr=False)
+    anthropic_api_key: str = Field(default="", repr=False)
     temperature: float = 1.0
     max_tokens: int = 16384
     k: int = 1

@@ -43,6 +43,7 @@ class AttemptState:
     submitted: bool = False
     wordless: int = 0  # replies in a row without a call that could be run
     stale: int = 0  # evaluations of new pass sets in a row that brought nothing better
+    broken: int = 0  # evaluations in a row that failed on our side
 
     def __post_init__(self) -> None:
         self.editor = FileEditor(self.workspace)
@@ -52,7 +53,8 @@ class AttemptState:
         started = time.monotonic()
         known = len(self.evaluations)
         observations = tuple(
-            self._observe(f"{index}_{number}", call, outside) for number, call in enumerate(reply.calls)
+            self._observe(f"{index}_{number}", call, outside, reply.finish_reason)
+            for number, call in enumerate(reply.calls)
         )
         message = ""
         if not reply.calls:
@@ -73,13 +75,13 @@ class AttemptState:
     def _no_call(self) -> str:
         return NO_CALL.format(submit=", or submit when you are done" if "submit" in self.tools else "")
 
-    def _observe(self, label: str, call: ToolCall, outside: Outside) -> Observation:
+    def _observe(self, label: str, call: ToolCall, outside: Outside, finish: str) -> Observation:
         failed = True
         try:
             text = self._call(call, outside)
             failed = False
         except (Refused, BadInput) as error:
-            text = f"Error: {error}"
+            text = f"Error: {CUT_OFF if call.error and finish == 'length' else error}"
         except RuntimeLost as error:
             text = f"This tool failed on our side: {error}. You may try again."
         text = capped(text, self.workspace.observations, f"{label}.txt")
@@ -105,11 +107,12 @@ class AttemptState:
         """Evaluate the current pass set and return the feedback."""
         pass_set = self.workspace.pass_set()
         before = [result for result in self.evaluations if result.status != "infra"]
-        seen = any(result.pass_set == pass_set.hash for result in before)
+        seen = any(result.pass_set == pass_set.hash and not result.infra for result in before)
         result = outside.evaluate(pass_set)
         self.evaluations.append(result)
         best = self.best
         last = before[-1] if before else None
+        self.broken = self.broken + 1 if result.status == "infra" else 0
         if result.status != "infra":
             store_pass_set(pass_set, self.pass_sets)
             if not seen:
@@ -119,7 +122,7 @@ class AttemptState:
     def _compare(self, result: Evaluation) -> None:
         gained = is_better(result, self.best)
         # Within a percent it is luck: still the best, yet no progress.
-        clearly = gained and (self.best is None or (result.score or 0) > 1.01 * (self.best.score or 0))
+        clearly = gained and (self.best is None or (result.rank or 0) > 1.01 * (self.best.rank or 0))
         self.stale = 0 if clearly else self.stale + 1
         if gained:
             self.best = result
@@ -129,10 +132,10 @@ class AttemptState:
 
 
 def is_better(result: Evaluation, best: Evaluation | None) -> bool:
-    """Whether a result beats the best so far: by score, and only where there is one."""
-    if result.status == "infra" or result.score is None:
+    """Whether a result beats the best so far; one that cannot be ranked never does."""
+    if result.rank is None:
         return False
-    return best is None or best.score is None or result.score > best.score
+    return best is None or best.rank is None or result.rank > best.rank
 
 
 def reply_messages(step: Step, steps_left: int) -> list[Message]:

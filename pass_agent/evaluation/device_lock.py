@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,21 +19,6 @@ def lock_folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o1777)
     return folder
-
-
-def find_devices(device: str) -> tuple[str, ...]:
-    """The devices to take turns on: GPU indices, or ("cpu",) without a GPU or where `device` is cpu."""
-    if device == "cpu" or shutil.which("nvidia-smi") is None:
-        return ("cpu",)
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return tuple(name.strip() for name in visible.split(",") if name.strip()) or ("cpu",)
-    try:
-        query = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
-        listed = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ("cpu",)
-    return tuple(line.strip() for line in listed.splitlines() if line.strip()) or ("cpu",)
 
 
 @contextmanager

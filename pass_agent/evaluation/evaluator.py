@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from pass_agent.errors import RuntimeLost
-from pass_agent.evaluation.device_lock import find_devices, hold_device
+from pass_agent.evaluation.device_lock import hold_device
 from pass_agent.evaluation.graph_result import GraphOutcome, Loose, all_correct, read_results, read_score
 from pass_agent.evaluation.pass_set import PassSet
 from pass_agent.evaluation.sample import SampleSource
@@ -23,14 +23,16 @@ from pass_agent.text import cap, first_lines
 FLOOR = 0.1  # what a graph without a usable pass counts in ES(t); a set that cannot be loaded counts it too
 RESULTS, SCORE = "results.jsonl", "aggregated_score.json"
 
-Status = Literal["scored", "invalid", "infra"]
+Status = Literal["scored", "unscored", "invalid", "infra"]
 
 
 class Evaluation(Loose):
     """What one evaluation of one pass set gave.
 
-    `scored`: entry.sh ended with 0 and left records and a score. `invalid`: it refused the pass set (exit
-    code 2), which counts 0.1. `infra`: our own failure; there is no score and none may be made up.
+    `scored`: entry.sh ended with 0 and left records and a score. `unscored`: it ended with 0, but no graph
+    has a speed on this machine: Triton was interpreted on a CPU, or cannot even be. `invalid`: it refused the
+    pass set (exit code 2), which counts 0.1. `infra`: our own failure; there is no score and none may be
+    made up.
     """
 
     key: str
@@ -47,8 +49,15 @@ class Evaluation(Loose):
 
     @property
     def solved(self) -> bool:
-        """Scored, and every scored graph correct."""
-        return self.status == "scored" and all_correct(self.graphs)
+        """Evaluated, and every graph correct."""
+        return self.status in ("scored", "unscored") and all_correct(self.graphs)
+
+    @property
+    def rank(self) -> float | None:
+        """What pass sets are compared by: the score; a correct set without one counts as fast as eager."""
+        if self.status == "infra":
+            return None
+        return 1.0 if self.score is None and self.solved else self.score
 
     @property
     def rejected(self) -> bool:
@@ -81,7 +90,7 @@ class Evaluator:
     devices: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        self.devices = self.devices or find_devices(self.settings.device)
+        self.devices = self.devices or self.runtime.devices(self.settings.device)
 
     def key(self, pass_set: PassSet) -> str:
         """The cache key: sample, package, settings, runtime and pass set."""
@@ -98,7 +107,8 @@ class Evaluator:
     def evaluate(self, pass_set: PassSet, fresh: bool = False) -> tuple[Evaluation, bool]:
         """Return the evaluation and whether it came from the cache.
 
-        Waits until a device is free; infra failures are returned, never cached. `fresh` bypasses the cache.
+        Waits until a device is free. One in which the harness failed on some graphs is repeated once; what
+        it failed on is returned, never cached. `fresh` bypasses the cache.
         """
         key = self.key(pass_set)
         if not fresh and (kept := self.cached(key)):
@@ -108,8 +118,12 @@ class Evaluator:
             if not fresh and (kept := self.cached(key)):  # another attempt evaluated it while we waited
                 return kept, True
             waited = time.monotonic() - asked
-            result = self._run(key, pass_set, device).model_copy(update={"waited": waited, "device": device})
-        if result.status != "infra" and not fresh:
+            result = self._run(key, pass_set, device)
+            if result.infra and result.status != "infra":  # ours to repeat: a graph is missing from the score
+                again = self._run(key, pass_set, device)
+                result = result if again.status == "infra" else again
+            result = result.model_copy(update={"waited": waited, "device": device})
+        if not result.infra and not fresh:
             self.keep(result)
         return result, False
 
@@ -126,11 +140,11 @@ class Evaluator:
             return Evaluation.model_validate({**known, "status": status, "message": message, **more})
 
         try:
-            box = self.runtime.open()
+            box = self.runtime.open(device)
         except RuntimeLost as error:
             return result("infra", str(error))
         try:
-            ran = self._enter(box, pass_set, device)
+            ran = self._enter(box, pass_set)
             files = {} if ran.lost else box.get()
         except RuntimeLost as error:
             return result("infra", str(error))
@@ -146,28 +160,25 @@ class Evaluator:
             return result("invalid", _refusal(ran.output), score=FLOOR, **more)
         if ran.code != 0:
             return result("infra", f"entry.sh ended with {ran.code}: {_refusal(ran.output)}", **more)
-        if score is None or not graphs:
-            return result("infra", "entry.sh ended well but left no score or no records", **more)
         if not any(graph.scored for graph in graphs):
-            return result("infra", "no graph could be scored here", **more)
+            ours = not graphs or any(graph.verdict == "infra" for graph in graphs)
+            return result("infra", _unjudged(graphs), **more) if ours else result("unscored", **more)
+        if score is None:
+            return result("infra", "entry.sh ended well but left no score", **more)
         return result("scored", score=score, **more)
 
-    def _enter(self, box: Box, pass_set: PassSet, device: str) -> Ran:
+    def _enter(self, box: Box, pass_set: PassSet) -> Ran:
         tree: dict[str, bytes | Path] = dict(self.sample.tree())
         tree["pass_dir/.ignore"] = b""
         tree.update({f"pass_dir/{name}": content for name, content in pass_set.files.items()})
         box.put(tree)
-        return box.run(
-            ["bash", f"{box.work}/entry.sh"], self.environment(box, device), self.settings.timeout_s
-        )
+        return box.run(["bash", f"{box.work}/entry.sh"], self.environment(box), self.settings.timeout_s)
 
-    def environment(self, box: Box, device: str) -> Mapping[str, str]:
+    def environment(self, box: Box) -> Mapping[str, str]:
         """What entry.sh is told: the output folder, the device, and the user's PASSNET_* choices."""
-        chosen = {"PASSNET_EVAL_OUTPUT": box.out, **self.settings.environment}
+        chosen = {"PASSNET_EVAL_OUTPUT": box.out, **self.settings.environment, **box.environment}
         if self.settings.device:
             chosen["PASSNET_DEVICE"] = self.settings.device
-        if device != "cpu":
-            chosen["CUDA_VISIBLE_DEVICES"] = device
         return chosen
 
 
@@ -177,6 +188,13 @@ def _failure(ran: Ran, timeout_s: float) -> str:
     if ran.timed_out:
         return f"the evaluation did not end within {timeout_s:g} s and was stopped"
     return "the evaluation printed more than 64 MiB and was stopped" if ran.flooded else ""
+
+
+def _unjudged(graphs: tuple[GraphOutcome, ...]) -> str:
+    reasons = [graph.reason for graph in graphs if graph.verdict == "infra" and graph.reason]
+    if not graphs:
+        return "entry.sh ended well but left no records"
+    return f"no graph could be scored: {reasons[0][:300]}" if reasons else "no graph could be scored"
 
 
 def _refusal(output: str) -> str:

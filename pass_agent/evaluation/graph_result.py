@@ -101,8 +101,14 @@ class GraphOutcome(Loose):
     log_tail: str = ""
 
     @property
-    def scored(self) -> bool:
+    def judged(self) -> bool:
+        """Whether its outputs say anything about the passes."""
         return self.verdict not in UNSCORED
+
+    @property
+    def scored(self) -> bool:
+        """Whether it enters the score: judged, and its time is a speed."""
+        return self.judged and not self.interpreted
 
     @property
     def correct(self) -> bool:
@@ -141,9 +147,9 @@ def read_score(text: str) -> float | None:
 
 
 def all_correct(graphs: Iterable[GraphOutcome]) -> bool:
-    """Whether there is a scored graph and every scored graph is correct at its dtype's baseline."""
-    scored = [graph for graph in graphs if graph.scored]
-    return bool(scored) and all(graph.correct for graph in scored)
+    """Whether there is a graph with something to check, and every such graph is correct at its baseline."""
+    checked = [graph for graph in graphs if graph.verdict != "nothing_to_check"]
+    return bool(checked) and all(graph.correct for graph in checked)
 
 
 def project_root(start: Path) -> Path | None:

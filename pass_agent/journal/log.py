@@ -49,7 +49,8 @@ class Told:
     def spent(self) -> tuple[float, int]:
         """USD and tokens of all replies."""
         replies = [step.reply for step in self.steps] + ([self.pending] if self.pending else [])
-        return sum(reply.usage.cost for reply in replies), sum(reply.usage.total for reply in replies)
+        tokens = sum(reply.usage.total + reply.usage.wasted for reply in replies)
+        return sum(reply.usage.cost for reply in replies), tokens
 
 
 class Journal:

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from pass_agent.errors import BadInput
 from pass_agent.records import Message
 
 Key = tuple[str, int]  # instance_id, attempt
@@ -21,8 +22,12 @@ class Output:
         self.trajectories = folder / f"{exp_name}.jsonl"
         self.completions = folder / f"{exp_name}_completions.jsonl"
         self.lock = threading.Lock()
-        self.written = {_key(value) for value in _mend(self.trajectories)}
-        self.written &= {_key(value) for value in _mend(self.completions)}
+        self.keys = {path: _mend(path) for path in (self.trajectories, self.completions)}
+
+    @property
+    def written(self) -> set[Key]:
+        """The attempts that are in both files."""
+        return self.keys[self.trajectories] & self.keys[self.completions]
 
     def add(self, key: Key, trajectory: dict[str, Any], messages: list[Message]) -> None:
         """Write one attempt; both files are flushed when this returns."""
@@ -36,9 +41,10 @@ class Output:
         }
         with self.lock:
             for path, value in ((self.trajectories, trajectory), (self.completions, completion)):
-                _drop(path, key)
+                if key in self.keys[path]:
+                    _drop(path, key)
                 _append(path, value)
-            self.written.add(key)
+                self.keys[path].add(key)
 
 
 def _key(value: dict[str, Any]) -> Key:
@@ -58,26 +64,28 @@ def _append(path: Path, value: dict[str, Any]) -> None:
         os.close(handle)
 
 
-def _mend(path: Path) -> list[dict[str, Any]]:
-    """Read a file line by line after cutting a torn last line off; only keys are kept of each line."""
+def _mend(path: Path) -> set[Key]:
+    """The attempts in a file, after a torn last line was cut off; holds one line at a time in memory."""
+    found: set[Key] = set()
     if not path.exists():
-        return []
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
+        return found
+    whole = 0
+    with path.open("rb") as source:
+        for number, line in enumerate(source, 1):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                found.add(_key(json.loads(line)))
+            except (ValueError, KeyError, TypeError) as error:
+                raise BadInput(f"not a line of ours: {error!r}", path=path, line=number) from error
+            whole += len(line)
+    if whole < path.stat().st_size:
         os.truncate(path, whole)
-    found = []
-    for line in content[:whole].splitlines():
-        value = json.loads(line)
-        instance, attempt = _key(value)
-        found.append({"instance_id": instance, "attempt": attempt})
     return found
 
 
 def _drop(path: Path, key: Key) -> None:
     """Remove an earlier line of the same attempt; the file is replaced as a whole."""
-    if not path.exists() or key not in {_key(value) for value in _mend(path)}:
-        return
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     with path.open("rb") as source, partial.open("wb") as target:
         for line in source:

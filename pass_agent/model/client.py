@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -25,7 +26,9 @@ RETRY_AFTER_LIMIT = 300.0
 
 
 class ClientSettings(Record):
-    """One endpoint. `timeout` is for a whole answer in seconds; `wait_s` the first pause between tries."""
+    """One endpoint. Times in seconds: `timeout` for one try, `total_s` for all tries of one answer together,
+    `wait_s` the first pause between tries.
+    """
 
     model: str
     base_url: str = ""
@@ -34,6 +37,7 @@ class ClientSettings(Record):
     max_tokens: int = 16384
     max_retries: int = 5
     timeout: float = 600.0
+    total_s: float = 7200.0
     wait_s: float = 1.0
     wait_max_s: float = 60.0
     price: Price | None = None
@@ -42,9 +46,10 @@ class ClientSettings(Record):
 class Unusable(Exception):
     """An answer that arrived but says nothing: no JSON, no choices, cut off; worth another try."""
 
-    def __init__(self, why: str, retry_after: float | None = None):
+    def __init__(self, why: str, retry_after: float | None = None, answer: dict[str, Any] | None = None):
         super().__init__(why)
         self.retry_after = retry_after
+        self.answer = answer  # what arrived, since it is paid for
 
 
 class EndpointModel:
@@ -66,7 +71,7 @@ class EndpointModel:
         )
 
     def message(self, reply: Reply) -> Message:
-        return assistant_message(reply, self.quirk.reasoning_field)
+        return assistant_message(reply, self.quirk.reasoning_field, extra=True)
 
     def query(self, messages: Sequence[Message], tools: Sequence[Tool], answered: int) -> Reply:
         settings = self.settings
@@ -74,9 +79,18 @@ class EndpointModel:
             self.quirk, self.model, messages, tools, settings.temperature, settings.max_tokens
         )
         started = time.monotonic()
+        wasted: list[Usage] = []
+
+        def count(state: tenacity.RetryCallState) -> None:
+            error = state.outcome.exception() if state.outcome else None
+            if isinstance(error, Unusable) and error.answer is not None:
+                wasted.append(read_usage(error.answer, messages, settings.price))
+
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(Unusable),
-            stop=tenacity.stop_after_attempt(settings.max_retries + 1),
+            stop=tenacity.stop_after_attempt(settings.max_retries + 1)
+            | tenacity.stop_after_delay(settings.total_s),
+            after=count,
             wait=self._wait,
             sleep=self.sleep,
             reraise=True,
@@ -84,11 +98,14 @@ class EndpointModel:
         try:
             answer = retrying(self._ask, clean_json(body))
         except Unusable as error:
-            tries = settings.max_retries + 1
-            raise QueryFailed(f"no usable answer in {tries} tries; the last: {error}") from error
+            tries = int(retrying.statistics.get("attempt_number", 1))
+            what = f"no usable answer in {tries} tries; the last: {error}"
+            raise QueryFailed(what, add_wasted(Usage(), wasted)) from error
         tries = int(retrying.statistics.get("attempt_number", 1))
-        usage = read_usage(answer, messages, settings.price)
-        return read_reply(answer["choices"][0], usage, time.monotonic() - started, tries)
+        usage = add_wasted(read_usage(answer, messages, settings.price), wasted)
+        seconds = time.monotonic() - started
+        quirk = self.quirk
+        return read_reply(answer["choices"][0], usage, seconds, tries, quirk.passed_back, quirk.call_fields)
 
     def _wait(self, state: tenacity.RetryCallState) -> float:
         """What the endpoint asks for, else doubling pauses with full jitter."""
@@ -161,15 +178,16 @@ def _retry_after(headers: Any) -> float | None:
 
     try:
         if headers.get("retry-after-ms"):
-            return float(headers["retry-after-ms"]) / 1000
-        value = headers.get("retry-after")
-        if value is None:
+            asked = float(headers["retry-after-ms"]) / 1000
+        elif (value := headers.get("retry-after")) is None:
             return None
-        if value.strip().replace(".", "", 1).isdigit():
-            return float(value)
-        return parsedate_to_datetime(value).timestamp() - time.time()
-    except (ValueError, TypeError):
+        elif value.strip().replace(".", "", 1).isdigit():
+            asked = float(value)
+        else:
+            asked = parsedate_to_datetime(value).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError):
         return None
+    return asked if math.isfinite(asked) else None
 
 
 def _checked(text: bytes) -> dict[str, Any]:
@@ -182,17 +200,21 @@ def _checked(text: bytes) -> dict[str, Any]:
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         said = (answer.get("error") or {}) if isinstance(answer.get("error"), dict) else {}
-        raise Unusable(f"the answer has no choices{': ' + str(said.get('message'))[:200] if said else ''}")
+        why = f"the answer has no choices{': ' + str(said.get('message'))[:200] if said else ''}"
+        raise Unusable(why, answer=answer)
     message = choices[0].get("message")
     if not isinstance(message, dict) or not any(
-        message.get(field) for field in ("content", "tool_calls", "reasoning_content", "reasoning")
+        message.get(field) for field in ("content", "tool_calls", "reasoning_content", "reasoning", "refusal")
     ):
-        raise Unusable("the answer is empty")
+        raise Unusable("the answer is empty", answer=answer)
     return answer
 
 
 def read_usage(answer: dict[str, Any], messages: Sequence[Message], price: Price | None) -> Usage:
-    """Tokens and cost of an answer; where the endpoint counts none, four characters count as a token."""
+    """Tokens and cost of an answer; where the endpoint counts none, four characters count as a token.
+
+    The cost is by `price`; without one it is what the endpoint says (`usage.cost`, USD), or 0.
+    """
     sent = answer.get("usage")
     sent = sent if isinstance(sent, dict) else {}
     prompt, completion = _count(sent.get("prompt_tokens")), _count(sent.get("completion_tokens"))
@@ -202,9 +224,23 @@ def read_usage(answer: dict[str, Any], messages: Sequence[Message], price: Price
         completion = len(json.dumps(answer.get("choices"))) // 4
     details = sent.get("prompt_tokens_details")
     cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    cached = min(cached, prompt)
-    cost = price.cost(prompt, completion, cached) if price else 0.0
+    cached = min(cached or _count(sent.get("prompt_cache_hit_tokens")), prompt)
+    cost = price.cost(prompt, completion, cached) if price else _money(sent.get("cost"))
     return Usage(prompt=prompt, completion=completion, cached=cached, cost=cost, estimated=estimated)
+
+
+def add_wasted(usage: Usage, wasted: Sequence[Usage]) -> Usage:
+    """Add the tokens and the cost of answers that had to be asked for again."""
+    more = {
+        "cost": usage.cost + sum(one.cost for one in wasted),
+        "wasted": sum(one.total for one in wasted if not one.estimated),
+    }
+    return usage.model_copy(update=more) if wasted else usage
+
+
+def _money(value: Any) -> float:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known and 0 <= value < float("inf") else 0.0
 
 
 def _count(value: Any) -> int:

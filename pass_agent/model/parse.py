@@ -16,19 +16,30 @@ CALL_LIMIT = 16  # more calls in one answer are a runaway, not a plan
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 FENCE = re.compile(r"^```[ \t]*([\w+-]*)[ \t]*([^\n`]*)\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 XML_CALL = re.compile(r"<function=([\w-]+)>(.*?)</function>", re.DOTALL)
+TAGGED_CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
 XML_ARGUMENT = re.compile(r"<parameter=([\w-]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
 PATH_HINT = re.compile(r"(?:pass_dir/)?[\w./-]+\.(?:py|json|cpp|cu|h)")
 DEFAULT_FILE = "pass_dir/model_pass.py"
 
 
-def read_reply(choice: dict[str, Any], usage: Usage, seconds: float, tries: int) -> Reply:
-    """Make a Reply of one `choices` entry; never raises for odd content."""
+def read_reply(
+    choice: dict[str, Any],
+    usage: Usage,
+    seconds: float,
+    tries: int,
+    passed_back: Sequence[str] = (),
+    call_fields: Sequence[str] = (),
+) -> Reply:
+    """Make a Reply of one `choices` entry; never raises for odd content.
+
+    `passed_back` and `call_fields` name the provider's own fields that are kept as they are.
+    """
     message = choice.get("message") or {}
-    content = _text(message.get("content"))
+    content = _text(message.get("content")) or _text(message.get("refusal"))
     notes = []
     if len(content) > CONTENT_LIMIT:
         notes.append(f"the answer was cut from {len(content)} characters")
-    native = read_calls(message.get("tool_calls") or [])
+    native = read_calls(message.get("tool_calls") or [], call_fields)
     if len(native) > CALL_LIMIT:
         notes.append(f"{len(native) - CALL_LIMIT} tool calls too many were dropped")
     finish = str(choice.get("finish_reason") or "stop")
@@ -39,6 +50,7 @@ def read_reply(choice: dict[str, Any], usage: Usage, seconds: float, tries: int)
         reasoning=cap(
             clean(_text(message.get("reasoning_content") or message.get("reasoning"))), CONTENT_LIMIT
         ),
+        extra=_kept(message, passed_back),
         calls=calls,
         finish_reason=finish,
         usage=usage,
@@ -57,7 +69,13 @@ def _text(value: Any) -> str:
     return ""
 
 
-def read_calls(sent: Sequence[Any]) -> tuple[ToolCall, ...]:
+def _kept(value: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The named fields that are there, unless they are so large that they are no signature."""
+    found = {name: clean_json(value[name]) for name in names if isinstance(value, dict) and value.get(name)}
+    return found if len(json.dumps(found)) <= CONTENT_LIMIT else {}
+
+
+def read_calls(sent: Sequence[Any], fields: Sequence[str] = ()) -> tuple[ToolCall, ...]:
     """Read native tool calls; ids are made unique, arguments that are no JSON object become `error`."""
     calls: list[ToolCall] = []
     for at, item in enumerate(sent):
@@ -70,7 +88,8 @@ def read_calls(sent: Sequence[Any]) -> tuple[ToolCall, ...]:
         arguments, error = read_arguments(function.get("arguments"))
         if not NAME.fullmatch(name):
             name, error = "invalid_tool", error or f"{clean(name)[:60]!r} is no tool name"
-        calls.append(ToolCall(id=identifier, name=name, arguments=arguments, error=error))
+        extra = _kept(item, fields)
+        calls.append(ToolCall(id=identifier, name=name, arguments=arguments, error=error, extra=extra))
     return tuple(calls)
 
 
@@ -95,13 +114,16 @@ def read_arguments(sent: Any) -> tuple[dict[str, Any], str]:
 def read_text_calls(content: str) -> tuple[ToolCall, ...]:
     """Read calls out of a plain answer.
 
-    Three forms: `<function=...>` markup; a JSON block {"name": ..., "arguments": ...}; code blocks, each a
-    file of pass_dir (named in the fence, the line before or the first line), followed by an evaluation.
+    Three forms: `<function=...>` markup; {"name": ..., "arguments": ...} in a JSON block or between
+    `<tool_call>` tags, as models write it whose server does not read their calls; code blocks, each a file
+    of pass_dir (named in the fence, the line before or the first line), followed by an evaluation.
     """
     calls = [
         _call(at, name, {key: _literal(value) for key, value in XML_ARGUMENT.findall(body)})
         for at, (name, body) in enumerate(XML_CALL.findall(content))
     ]
+    tagged = [_json_call(body) for body in TAGGED_CALL.findall(content)]
+    calls += [_call(len(calls) + at, *named) for at, named in enumerate(filter(None, tagged))]
     if calls:
         return tuple(calls[:CALL_LIMIT])
     files: dict[str, str] = {}
@@ -161,9 +183,12 @@ def _file_name(language: str, hint: str, body: str, before: str) -> str:
     return DEFAULT_FILE if language in ("python", "py", "") and "def pattern" in body else ""
 
 
-def assistant_message(reply: Reply, reasoning_field: str = "") -> Message:
-    """The reply as a message that every endpoint takes back: arguments are valid JSON, whatever was sent."""
-    message: Message = {"role": "assistant", "content": reply.content}
+def assistant_message(reply: Reply, reasoning_field: str = "", extra: bool = False) -> Message:
+    """The reply as a message that every endpoint takes back: arguments are valid JSON, whatever was sent.
+
+    `extra`: with the provider's own fields, for that provider only.
+    """
+    message: Message = {"role": "assistant", "content": reply.content, **(reply.extra if extra else {})}
     if reasoning_field and reply.reasoning:
         message[reasoning_field] = reply.reasoning
     native = [call for call in reply.calls if call.source == "native"]
@@ -173,6 +198,7 @@ def assistant_message(reply: Reply, reasoning_field: str = "") -> Message:
                 "id": call.id,
                 "type": "function",
                 "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+                **(call.extra if extra else {}),
             }
             for call in native
         ]

@@ -16,6 +16,8 @@ class Quirk(Record):
     pattern: str  # searched in the lower-cased model name, then in the base URL
     cache_control: bool = False  # marks prompt prefixes to be cached
     reasoning_field: str = ""  # the field in which reasoning has to be passed back
+    passed_back: tuple[str, ...] = ()  # further fields of a message that have to come back as they were
+    call_fields: tuple[str, ...] = ()  # and of a tool call
     parallel_tool_calls: bool | None = None  # None: not sent
     max_tokens_field: str = "max_tokens"
     temperature: bool = True  # whether the parameter is accepted
@@ -32,10 +34,11 @@ QUIRKS: tuple[Quirk, ...] = (
         temperature=False,
     ),
     Quirk(pattern=r"(^|/)gpt-", parallel_tool_calls=True, max_tokens_field="max_completion_tokens"),
-    Quirk(pattern=r"deepseek-(reasoner|r1)"),  # refuses reasoning that is passed back
+    Quirk(pattern=r"deepseek-r1"),  # refuses reasoning that is passed back
     Quirk(pattern=r"deepseek|glm-4\.[5-9]|glm-[5-9]|kimi|minimax", reasoning_field="reasoning_content"),
-    Quirk(pattern=r"gemini|googleapis"),
-    Quirk(pattern=r"openrouter\.ai", reasoning_field="reasoning"),
+    # A call's thought signature is in there; without it the next request is refused.
+    Quirk(pattern=r"gemini|googleapis", call_fields=("extra_content",), passed_back=("extra_content",)),
+    Quirk(pattern=r"openrouter\.ai", reasoning_field="reasoning", passed_back=("reasoning_details",)),
 )
 PLAIN = Quirk(pattern="")
 
@@ -55,6 +58,15 @@ def protocol_model(name: str) -> str:
         if name.startswith(prefix):
             return name[len(prefix) :]
     return name
+
+
+def choose_key(name: str, openai: str, anthropic: str) -> str:
+    """The key for a model: Anthropic's where the name asks for it, else the other; never one for the other's.
+
+    A leading `openai/` asks for the other, whatever the model is called.
+    """
+    own = not name.startswith("openai/") and re.search(r"^anthropic/|^claude", name.lower())
+    return (anthropic or openai) if own else openai
 
 
 def request_body(

@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 
 from pass_agent.evaluation.graph_source import GraphSource
-from pass_agent.prompts.few_shot import Example
+from pass_agent.prompts.few_shot import Example, files_for
 
 CODE_LIMIT = 24_000
 GRAPHS_SHOWN = 24
@@ -38,10 +38,24 @@ def _templates() -> jinja2.Environment:
     )
 
 
+@dataclass(frozen=True)
+class Machine:
+    """Where evaluations run: "cuda" or "cpu"; `bandwidth` in GB/s where it is known."""
+
+    device: str = "cpu"
+    name: str = ""
+    bandwidth: float | None = None
+
+
 def problem_statement(
-    task: str, sources: Sequence[GraphSource], bandwidth: float | None, example: Example | None
+    task: str,
+    sources: Sequence[GraphSource],
+    machine: Machine,
+    example: Example | None = None,
+    similar: bool = True,
 ) -> str:
-    """Render the statement; `bandwidth` in GB/s adds each graph's memory roofline."""
+    """Render the statement; the machine's bandwidth adds each graph's memory roofline."""
+    bandwidth = machine.bandwidth
     shown = sources[:GRAPHS_SHOWN]
     groups: dict[str, dict[str, Any]] = {}
     for source in shown:
@@ -55,7 +69,11 @@ def problem_statement(
         groups=list(groups.values()),
         left_out=len(sources) - len(shown),
         bandwidth=bandwidth,
+        device=machine.device,
+        device_name=machine.name,
         example=example,
+        similar=similar,
+        example_files=files_for(example, machine.device) if example else {},
         example_code=forward_code(example.code) if example else "",
     )
 

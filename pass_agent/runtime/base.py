@@ -28,6 +28,10 @@ class Box(Protocol):
     work: str  # absolute path inside the box
     out: str
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What an evaluation in it has to be told, besides the user's choices."""
+
     def put(self, tree: Mapping[str, bytes | Path]) -> None:
         """Lay files below `work`: bytes are written; a path (file or directory) becomes its content."""
 
@@ -47,8 +51,11 @@ class Runtime(Protocol):
     name: str
     identity: str
 
-    def open(self) -> Box:
-        """Open a fresh box; raises RuntimeLost where none can be had."""
+    def devices(self, wanted: str) -> tuple[str, ...]:
+        """What evaluations take turns on: GPUs as the driver names them, or ("cpu",)."""
+
+    def open(self, device: str = "") -> Box:
+        """Open a fresh box that sees one device ("": none is needed); RuntimeLost where none can be had."""
 
     def clean(self, own: bool = False) -> int:
         """Remove what dead runners left behind, with `own` also this runner's boxes; returns how many."""

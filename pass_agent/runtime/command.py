@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pass_agent.errors import BadInput
-from pass_agent.runtime.docker_runtime import clean_containers, connect
+from pass_agent.runtime.containers import clean_containers, connect
 from pass_agent.runtime.local import LocalRuntime
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import socket
 import tarfile
 import tempfile
 import time
@@ -16,20 +14,20 @@ from typing import IO, Any
 from pass_agent.errors import BadInput, RuntimeLost
 from pass_agent.records import Record
 from pass_agent.runtime.base import LOG_LIMIT, Ran
-from pass_agent.runtime.local import FILE_LIMIT, owner_lives, process_start
+from pass_agent.runtime.containers import clean_containers, connect, first_line, labels
+from pass_agent.runtime.device import device_name, find_devices
+from pass_agent.runtime.local import FILE_LIMIT
 from pass_agent.text import cap, clean
 
-LABEL = "passagent"
 ROOT = "/box"
 SHOWN = 40_000
-GRACE_S = 120
 
 
 class DockerSettings(Record):
     """How containers are made. `mounts` are "SOURCE:TARGET[:ro]"."""
 
     image: str = ""  # "": the one that the task names
-    gpus: str = "auto"  # "all", "none", or indices "0,1"; auto: all where the engine has the nvidia runtime
+    gpus: str = "auto"  # "all", "none", or "0,1": an evaluation gets one of them; auto: all that there are
     mounts: tuple[str, ...] = ()
     memory: str = "32g"
     shm: str = "2g"
@@ -48,6 +46,7 @@ class DockerBox:
 
     def __init__(self, container: Any):
         self.container = container
+        self.environment: dict[str, str] = {}  # only its own GPU is visible in there
         self.api = container.client.api
 
     def put(self, tree: Mapping[str, bytes | Path]) -> None:
@@ -69,7 +68,7 @@ class DockerBox:
         try:
             self.api.put_archive(self.container.id, "/", spool)
         except (docker.errors.DockerException, requests.RequestException) as error:
-            raise RuntimeLost(f"the container took no files: {_line(error)}") from error
+            raise RuntimeLost(f"the container took no files: {first_line(error)}") from error
 
     def run(self, argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> Ran:
         import docker.errors
@@ -101,7 +100,7 @@ class DockerBox:
             if self.api.inspect_container(self.container.id)["State"]["Status"] != "running":
                 lost = "the container was stopped during the evaluation"
         except (docker.errors.DockerException, requests.RequestException) as error:
-            lost = f"the container went away during the evaluation: {_line(error)}"
+            lost = f"the container went away during the evaluation: {first_line(error)}"
         output = "" if lost else self._read_log()
         seconds = time.monotonic() - started
         return Ran(code=code, output=output, timed_out=timed_out, flooded=flooded, lost=lost, seconds=seconds)
@@ -154,7 +153,7 @@ class DockerBox:
         except docker.errors.NotFound:
             return {}
         except (docker.errors.DockerException, requests.RequestException, tarfile.TarError) as error:
-            raise RuntimeLost(f"the container gave no files back: {_line(error)}") from error
+            raise RuntimeLost(f"the container gave no files back: {first_line(error)}") from error
 
     def close(self) -> None:
         import docker.errors
@@ -179,21 +178,33 @@ class DockerRuntime:
         self.run = run
         self.client = connect()
         try:
-            self.identity = f"docker:{self.client.images.get(settings.image).id}"
+            self.identity = f"docker:{self.client.images.get(settings.image).id} {device_name()}"
         except docker.errors.DockerException as error:
-            raise BadInput(f"no Docker image {settings.image} on this engine: {_line(error)}") from error
+            raise BadInput(f"no Docker image {settings.image} on this engine: {first_line(error)}") from error
 
-    def open(self) -> DockerBox:
+    def devices(self, wanted: str) -> tuple[str, ...]:
+        """The GPUs to take turns on; ("all",) for those of an engine on another machine."""
+        chosen = self.settings.gpus
+        if chosen == "auto":
+            chosen = "all" if "nvidia" in self.client.info().get("Runtimes", {}) else "none"
+        if wanted == "cpu" or chosen == "none":
+            return ("cpu",)
+        if chosen != "all":
+            return tuple(part.strip() for part in chosen.split(",") if part.strip())
+        found = find_devices(wanted)
+        return ("all",) if found == ("cpu",) else found
+
+    def open(self, device: str = "") -> DockerBox:
         import docker.errors
         import requests
 
         try:
-            container = self.client.containers.run(**self._arguments())
+            container = self.client.containers.run(**self._arguments(device))
         except (docker.errors.DockerException, requests.RequestException) as error:
-            raise RuntimeLost(f"no container could be started: {_line(error)}") from error
+            raise RuntimeLost(f"no container could be started: {first_line(error)}") from error
         return DockerBox(container)
 
-    def _arguments(self) -> dict[str, Any]:
+    def _arguments(self, device: str) -> dict[str, Any]:
         settings = self.settings
         arguments: dict[str, Any] = {
             "image": settings.image,
@@ -202,12 +213,7 @@ class DockerRuntime:
             "name": f"passagent-{uuid.uuid4().hex[:16]}",
             "detach": True,
             "auto_remove": True,  # a container that ends by itself leaves nothing
-            "labels": {
-                LABEL: "1",
-                f"{LABEL}.run": self.run,
-                f"{LABEL}.host": socket.gethostname(),
-                f"{LABEL}.owner": f"{os.getpid()} {process_start(os.getpid())}",
-            },
+            "labels": labels(self.run),
             "network_mode": settings.network,
             "mem_limit": settings.memory,
             "shm_size": settings.shm,
@@ -220,58 +226,22 @@ class DockerRuntime:
         }
         if settings.cpus:
             arguments["nano_cpus"] = int(settings.cpus * 1e9)
-        arguments["device_requests"] = self._gpus()
+        arguments["device_requests"] = gpu_requests(device)
         return arguments
-
-    def _gpus(self) -> list[Any]:
-        from docker.types import DeviceRequest
-
-        chosen = self.settings.gpus
-        if chosen == "auto":
-            chosen = "all" if "nvidia" in self.client.info().get("Runtimes", {}) else "none"
-        if chosen == "none":
-            return []
-        if chosen == "all":
-            return [DeviceRequest(count=-1, capabilities=[["gpu"]])]
-        return [DeviceRequest(device_ids=chosen.split(","), capabilities=[["gpu"]])]
 
     def clean(self, own: bool = False) -> int:
         return clean_containers(self.client, own)
 
 
-def connect() -> Any:
-    """The engine of DOCKER_HOST, or the local one; raises BadInput if none answers."""
-    import docker
+def gpu_requests(device: str) -> list[Any]:
+    """What makes exactly one GPU, all or none of them visible in a container."""
+    from docker.types import DeviceRequest
 
-    try:
-        client = docker.from_env()
-        client.ping()
-    except Exception as error:  # docker raises errors of requests, urllib3 and its own here
-        raise BadInput(f"no Docker engine answers: {_line(error)}") from error
-    return client
-
-
-def clean_containers(client: Any, own: bool = False, everything: bool = False) -> int:
-    """Remove labelled containers whose runner is gone.
-
-    `own` removes those of this process too, `everything` also those of other live runners and hosts.
-    """
-    import docker.errors
-
-    removed = 0
-    for container in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
-        labels = container.labels
-        here = labels.get(f"{LABEL}.host") == socket.gethostname()
-        owner = labels.get(f"{LABEL}.owner", "")
-        mine = own and here and owner.split()[:1] == [str(os.getpid())]
-        if not (everything or mine or (here and not owner_lives(owner))):
-            continue
-        try:
-            container.remove(force=True, v=True)
-            removed += 1
-        except docker.errors.DockerException:
-            continue
-    return removed
+    if device in ("", "cpu"):
+        return []
+    if device == "all":
+        return [DeviceRequest(count=-1, capabilities=[["gpu"]])]
+    return [DeviceRequest(device_ids=[device], capabilities=[["gpu"]])]
 
 
 def _mount(text: str) -> Any:
@@ -300,7 +270,3 @@ def _unpack(spool: IO[bytes]) -> dict[str, bytes]:
                 source = archive.extractfile(entry)
                 found[entry.name] = source.read() if source else b""
     return found
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

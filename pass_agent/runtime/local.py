@@ -16,6 +16,7 @@ from typing import Literal
 from pass_agent.errors import BadInput, RuntimeLost
 from pass_agent.runtime import confine
 from pass_agent.runtime.base import Ran
+from pass_agent.runtime.device import device_name, find_devices
 from pass_agent.runtime.process import end_marked, find_marked, run_group
 
 Sandbox = Literal["require", "auto", "off"]
@@ -41,10 +42,11 @@ def sandbox_prefix() -> tuple[str, ...]:
 class LocalBox:
     """A folder on this machine: work/ (the sample, read-only to what runs), out/ and tmp/."""
 
-    def __init__(self, root: Path, prefix: Sequence[str]):
+    def __init__(self, root: Path, prefix: Sequence[str], device: str = ""):
         self.root = root
         self.name = root.name
         self.prefix = list(prefix)
+        self.environment = {"CUDA_VISIBLE_DEVICES": device} if device not in ("", "cpu") else {}
         for part in ("work", "out", "tmp"):
             (root / part).mkdir(parents=True)
         (root / "owner").write_text(f"{os.getpid()} {process_start(os.getpid())}")
@@ -78,9 +80,7 @@ class LocalBox:
         kept = {
             name: value
             for name, value in os.environ.items()
-            if not any(
-                word in name.upper() for word in ("API_KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
-            )
+            if not any(word in name.upper() for word in ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL"))
         }
         binaries = str(Path(sys.executable).parent)
         kept.update(
@@ -120,11 +120,14 @@ class LocalRuntime:
         self.prefix = () if sandbox == "off" else sandbox_prefix()
         if sandbox == "require" and not self.prefix:
             raise BadInput("--sandbox require: this kernel or user may not create namespaces")
-        self.identity = "local"
+        self.identity = f"local {device_name()}"
 
-    def open(self) -> LocalBox:
+    def devices(self, wanted: str) -> tuple[str, ...]:
+        return find_devices(wanted)
+
+    def open(self, device: str = "") -> LocalBox:
         try:
-            return LocalBox(self.folder / f"box-{uuid.uuid4().hex[:16]}", self.prefix)
+            return LocalBox(self.folder / f"box-{uuid.uuid4().hex[:16]}", self.prefix, device)
         except OSError as error:
             raise RuntimeLost(f"no box could be made in {self.folder}: {error}") from error
 

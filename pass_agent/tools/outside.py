@@ -12,13 +12,13 @@ from pass_agent.errors import RuntimeLost
 from pass_agent.evaluation.device_lock import hold_device
 from pass_agent.evaluation.evaluator import Evaluation, Evaluator
 from pass_agent.evaluation.pass_set import PassSet
-from pass_agent.runtime.base import Runtime
+from pass_agent.runtime.base import Ran, Runtime
 
 CHECK_TIMEOUT_S = 300.0
-# The console script where there is one, else the package beside the sample.
+# The package beside the sample, as entry.sh takes it; else what is installed.
 LAUNCH = (
-    'if command -v passbench >/dev/null 2>&1; then exec passbench "$@"; fi; '
-    'exec python3 -c "from pass_bench.cli import main; main()" "$@"'
+    'if [ ! -d pass_bench ] && command -v passbench >/dev/null 2>&1; then exec passbench "$@"; fi; '
+    'PYTHONPATH="$PWD" exec "${PASSNET_PYTHON:-python3}" -P -m pass_bench "$@"'
 )
 
 
@@ -40,7 +40,7 @@ class Live:
 
     def evaluate(self, pass_set: PassSet) -> Evaluation:
         result = self.evaluator.evaluate(pass_set)[0]
-        if result.status == "infra":  # kept for the record, under a key that nobody else asks for
+        if result.infra:  # kept for the record, under a key that nobody else asks for
             result = result.model_copy(update={"key": f"infra-{uuid.uuid4().hex}"})
             self.evaluator.keep(result)
         return result
@@ -49,21 +49,24 @@ class Live:
         evaluator = self.evaluator
         tree: dict[str, bytes | Path] = dict(evaluator.sample.tree())
         tree.update({f"pass_dir/{file}": content for file, content in pass_set.files.items()})
-        box = evaluator.runtime.open()
-        try:
-            box.put({"pass_dir/.ignore": b"", **tree})
-            argv = ["sh", "-c", LAUNCH, "sh", name, box.work]
-            if name == "analyze":  # it measures, so it takes its turn
-                with hold_device(evaluator.devices, evaluator.stop) as device:
-                    ran = box.run(argv, evaluator.environment(box, device), CHECK_TIMEOUT_S)
-            else:
-                ran = box.run(argv, {}, CHECK_TIMEOUT_S)
-        finally:
-            box.close()
+        if name == "analyze":  # it measures, so it takes its turn
+            with hold_device(evaluator.devices, evaluator.stop) as device:
+                ran = self._in_box(name, tree, device)
+        else:
+            ran = self._in_box(name, tree, "")
         if ran.lost:
             raise RuntimeLost(ran.lost)
         note = f"\n({name} was stopped after {CHECK_TIMEOUT_S:g} s)" if ran.timed_out else ""
         return (ran.output.strip() or "(no output)") + note
+
+    def _in_box(self, name: str, tree: Mapping[str, bytes | Path], device: str) -> Ran:
+        box = self.evaluator.runtime.open(device)
+        try:
+            box.put({"pass_dir/.ignore": b"", **tree})
+            environment = self.evaluator.environment(box)
+            return box.run(["sh", "-c", LAUNCH, "sh", name, "."], environment, CHECK_TIMEOUT_S)
+        finally:
+            box.close()
 
 
 @dataclass

@@ -30,7 +30,8 @@ from pass_agent.evaluation.evaluator import Evaluation, Evaluator, EvaluatorSett
 from pass_agent.evaluation.pass_set import PassSet
 from pass_agent.evaluation.sample import read_sample_source
 from pass_agent.runtime.choose import choose_runtime
-from pass_agent.runtime.docker_runtime import LABEL, DockerRuntime, DockerSettings
+from pass_agent.runtime.containers import LABEL
+from pass_agent.runtime.docker_runtime import DockerRuntime, DockerSettings
 
 pytestmark = [pytest.mark.serial]
 

@@ -12,9 +12,10 @@ from pass_agent.agent.summary import expected_best, pass_at_k, summarize
 from pass_agent.evaluation.evaluator import Evaluation
 from pass_agent.evaluation.graph_result import GraphOutcome, read_results, read_score
 from pass_agent.evaluation.graph_source import GraphSource, TensorSource, overlap, read_operators
+from pass_agent.evaluation.pass_set import MANIFEST
 from pass_agent.evaluation.roofline import Roofline, early_stop, measure
 from pass_agent.prompts.few_shot import Example
-from pass_agent.prompts.problem import problem_statement
+from pass_agent.prompts.problem import Machine, problem_statement
 from pass_agent.records import Ended
 
 
@@ -51,7 +52,7 @@ def test_a_correct_graph_is_one_line_and_its_passes() -> None:
         passes=[{"name": "fuse", "matched": 2, "replaced": 2}, {"name": "other", "matched": 0}],
     )
     assert text(evaluation(outcome, score=1.5)).splitlines() == [
-        "Score (AS) 1.5; 1 of 1 scored graphs correct.",
+        "Score (AS) 1.5; 1 of 1 graphs correct.",
         "[1/1] g0: correct, 1.5x eager (1.48 to 1.52; 75 -> 50 us), without passes 1.1x",
         "    pass fuse: replaced 2",
         "    pass other: no match",
@@ -102,7 +103,7 @@ def test_variants_that_fail_alike_are_told_once() -> None:
     missed = {"reason": "no pass matched", "passes": [{"name": "p", "nearest_miss": "no gelu here"}]}
     graphs = [graph("pass_miss", graph=f"g{number}", **missed) for number in range(3)]
     assert text(evaluation(*graphs, score=0.1)).splitlines() == [
-        "Score (AS) 0.1; 0 of 3 scored graphs correct.",
+        "Score (AS) 0.1; 0 of 3 graphs correct.",
         "[1/3] g0: pass_miss",
         "    " + ADVICE["pass_miss"],
         "    pass p: no match; nearest miss: no gelu here",
@@ -217,13 +218,20 @@ def test_the_problem_statement_names_every_graph_once_and_its_roofline() -> None
     fx = code.replace("x + 1", "x + 1;  x = None") + "        return (a,)\n"
     tensors = (TensorSource("x", (1000, 1000), "float32"),)
     sources = [GraphSource("g/one", same, tensors), GraphSource("g/two", fx, tensors)]
-    example = Example("e", code, {"fast.py": "PASS", "list.json": "[]"}, Counter(), frozenset())
-    text = problem_statement("my-task", sources, 1000.0, example)
+    files = {"fast.py": "PASS", "slow.py": 'DEVICES = ("cpu",)', MANIFEST: '["slow", "fast"]'}
+    example = Example("e", code, files, Counter(), frozenset())
+    text = problem_statement("my-task", sources, Machine("cuda", "H100", 1000.0), example)
     assert text.startswith("Task: my-task\n")
     one = "- g/one: float32; x[1000, 1000]; reads 4 MB, at least 4 us"
     assert f"These 2 graphs have the same code:\n{one}\n- g/two" in text
     assert text.count("a = x + 1") == 2  # the graphs' and the example's
     assert "= None\n" not in text.split("# A pass")[0].split("```")[1]
     assert "`pass_dir/fast.py`\n```python\nPASS\n```" in text
+    assert "slow" not in text.split("# A pass that")[1]  # it is for the CPU
+    assert f'`pass_dir/{MANIFEST}`\n```json\n["fast"]\n```' in text
     assert "at 1000 GB/s" in text
-    assert "roofline" not in problem_statement("t", sources, None, None)
+    assert "run on a GPU (H100)" in text
+    plain = problem_statement("t", sources, Machine("cpu"))
+    assert "roofline" not in plain
+    assert "this machine has no GPU" in plain
+    assert "cuda_kernel" not in plain

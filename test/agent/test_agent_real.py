@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pass_agent.agent.settings import RunSettings
 from pass_agent.errors import BadInput
 from pass_agent.evaluation.sample import read_sample_source
 from pass_agent.model.script import read_script
-from pass_agent.prompts.few_shot import choose_example, read_examples
+from pass_agent.prompts.few_shot import choose_example, files_for, read_examples
 from pass_agent.runtime.docker_runtime import DockerSettings
 
 CONFIG = """
@@ -248,8 +249,13 @@ def test_the_example_shown_is_similar_and_not_the_task_itself(repository: Path) 
     task = read_sample_source(repository / "samples/fusible_subgraphs/Llama-3.2-1B/silu_mul")
     by_name = {Path(example.name).name: example for example in examples}
     own = by_name["silu_mul"]
-    chosen = choose_example(examples, own.operators, task.graph_hashes)
-    assert chosen is not None
-    assert not chosen.graph_hashes & set(task.graph_hashes)
-    assert "mul" in chosen.operators
-    assert choose_example(examples, own.operators, ()) == own
+    for device in ("cuda", "cpu"):
+        chosen, similar = choose_example(examples, own.operators, task.graph_hashes, device)
+        assert chosen is not None and similar
+        assert not chosen.graph_hashes & set(task.graph_hashes)
+        assert "mul" in chosen.operators
+        text = "".join(files_for(chosen, device).values())
+        assert ("cpp_kernel" in text, "import triton" in text) == (device == "cpu", device == "cuda")
+    assert choose_example(examples, own.operators, (), "cuda") == (own, True)
+    smallest, similar = choose_example(examples, Counter({"no_such": 1}), (), "cuda")
+    assert smallest is not None and not similar

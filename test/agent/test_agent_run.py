@@ -345,7 +345,7 @@ def test_an_attempt_survives_other_wording_but_not_other_files(bench: Bench) -> 
     bench.run(turns)
     lines = bench.journal().read_text().splitlines(keepends=True)
     begun = "".join(lines[:7])
-    bench.journal().write_text(begun.replace("scored graphs correct", "graphs are right"))
+    bench.journal().write_text(begun.replace("graphs correct", "graphs are right"))
     (bench.folder / "traj/exp.jsonl").unlink()
     bench.run(turns, resume=True)
     (line,) = bench.lines()
