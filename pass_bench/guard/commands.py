@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -44,14 +45,22 @@ def check_command(sample: Path, pass_dir: Path | None, device: str, no_match: bo
 @click.option("--compiler", "compilers", multiple=True, help="Evaluate under this compiler; may be repeated.")
 @click.option("--only", multiple=True, help="Name of a case; may be repeated.")
 @click.option("--every", type=int, default=1, help="Evaluate every N-th case only.")
+@click.option("--jobs", type=click.IntRange(1), default=1, help="How many cases to prepare at once.")
+@click.option("--seconds", type=float, default=None, help="Begin no further case after this long.")
+@click.option("--faults", is_flag=True, help="Crashes, hangs and floods too: what they cost.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Put the table into this file.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write a file with machine, tables and faults.")
 def selftest_command(
     suite: Path | None,
-    device: str,
+    device: Literal["cpu", "cuda"],
     compilers: tuple[str, ...],
     only: tuple[str, ...],
     every: int,
+    jobs: int,
+    seconds: float | None,
+    faults: bool,
     markdown: Path | None,
+    out: Path | None,
 ) -> int:
     """Evaluate hostile passes and honest look-alikes, and print what became of each.
 
@@ -59,7 +68,8 @@ def selftest_command(
     """
     from pass_bench.guard.redteam import table
     from pass_bench.guard.redteam.cases import read_cases
-    from pass_bench.guard.redteam.runner import COMPILERS, Outcome, run_suite
+    from pass_bench.guard.redteam.runner import COMPILERS
+    from pass_bench.guard.redteam.session import Session
 
     folder = suite or SUITE
     if not folder.is_dir():
@@ -67,19 +77,11 @@ def selftest_command(
     cases = [case for case in read_cases(folder) if not only or case.name in only][::every]
     if not cases:
         raise BadInput(f"no case called {', '.join(only)}", path=folder)
-
-    def show(outcome: Outcome) -> None:
-        mark = "  " if outcome.as_expected else "!!"
-        words = f"{mark} {outcome.compiler:16} {outcome.case.name:28} {table.said(outcome)}"
-        click.echo(
-            words if outcome.as_expected else f"{words} (expected {outcome.case.expected}): {outcome.reason}"
-        )
-
-    outcomes = run_suite(cases, compilers or COMPILERS, device, show)
-    click.echo(table.summary(outcomes))
+    session = Session(device, jobs, seconds, out, click.echo)
+    session.run(cases, compilers or COMPILERS, faults)
     if markdown is not None:
-        put_table(markdown, table.markdown(outcomes), table.BEGIN, table.END)
-    if any(not outcome.as_expected for outcome in outcomes):
+        put_table(markdown, table.markdown(session.outcomes), table.BEGIN, table.END)
+    if session.unexpected:
         raise HarnessFailure("some cases did not get their verdict")
     return 0
 

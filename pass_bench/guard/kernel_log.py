@@ -53,10 +53,26 @@ class KernelLog:
 
     @contextlib.contextmanager
     def _cuda(self) -> Iterator[None]:
-        from pass_bench.kernels.cuda import CudaKernel
+        """The last step in Python: a pass may keep `kernel[grid, block]`, a bound method, from before."""
+        from pass_bench.kernels import cuda
 
-        with _method(CudaKernel, "launch", lambda kernel: f"cuda {kernel.name}", self._seen):
+        get = cuda._native_launch
+
+        def watched() -> Callable[..., Any]:
+            native = get()
+
+            def launch(handle: int, *rest: Any) -> Any:
+                *_, places, _ = rest
+                name = places[0].partition(":")[0] if places else f"{handle:#x}"
+                return None if self._seen(f"cuda {name}") else native(handle, *rest)
+
+            return launch
+
+        vars(cuda)["_native_launch"] = watched
+        try:
             yield
+        finally:
+            vars(cuda)["_native_launch"] = get
 
     @contextlib.contextmanager
     def _cpp(self) -> Iterator[None]:

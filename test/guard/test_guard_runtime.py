@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -258,3 +259,23 @@ def test_known_rounds_have_the_usual_content(mode: Any) -> None:
     usual = torch.arange(6.0)
     assert [torch.equal(value, usual) for value in seen] == [True, True, False, False]
     assert mode == "nudged" or seen[3].tolist() == [8.0] * 6
+
+
+def test_a_cuda_kernel_kept_with_its_grid_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pass_bench.kernels import cuda
+
+    launched: list[int] = []
+    native = SimpleNamespace(launch=lambda handle, *rest: launched.append(handle))
+    monkeypatch.setattr(cuda, "_native_launch", lambda: native.launch)
+    monkeypatch.setattr(cuda, "_current_device", lambda name: 0)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7, raising=False)
+    kernel = cuda.cuda_kernel("__global__ void f(float* x) {}", "f(float* x)")
+    monkeypatch.setattr(kernel, "_load", lambda dtype, device: cuda.LoadedFunction(5, b""))
+    kept = kernel[1, 32]
+    log = KernelLog()
+    with log.watching():
+        kept(torch.empty(1))
+    with log.watching("cuda f"):
+        kept(torch.empty(1))
+    kept(torch.empty(1))
+    assert log.launches == {"cuda f": 1} and launched == [5, 5]

@@ -11,6 +11,7 @@ from pathlib import Path
 from pass_bench.data.graph import write_graph
 from pass_bench.errors import BadInput
 from pass_bench.guard.redteam.graphs import GRAPHS, TargetGraph
+from pass_bench.guard.redteam.translate import needs_translation, smaller, to_cuda
 
 FIELDS = ("Known from", "Rules", "Expected", "Graph", "Needs")
 KINDS = ("hostile", "honest")
@@ -59,6 +60,10 @@ class Case:
     def gpu(self) -> bool:
         return "gpu" in self.needs
 
+    def runs_on(self, device: str) -> bool:
+        """Whether the case makes sense on "cpu" or "cuda"."""
+        return ("cpu" if device == "cuda" else "gpu") not in self.needs
+
     @property
     def caught_without_rules(self) -> bool:
         """Whether it is caught by something other than its source text."""
@@ -104,10 +109,16 @@ def read_cases(suite: Path) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def write_sample(case: Case, folder: Path) -> Path:
-    """Make a sample directory with the case's graph and its pass; returns the directory."""
+def write_sample(case: Case, folder: Path, device: str = "cpu") -> Path:
+    """Make a sample directory with the case's graph and its pass; returns the directory.
+
+    For "cuda" the C++ kernels of a case become CUDA kernels, and its graph is smaller where it has some.
+    """
     sample = folder / case.name
-    graph = case.graph
+    moved = device == "cuda" and any(
+        needs_translation(path.read_text(encoding="utf-8")) for path in (case.path, *case.companions)
+    )
+    graph = smaller(case.graph) if moved else case.graph
     write_graph(
         sample / "graphs" / graph.name,
         code=graph.code,
@@ -118,9 +129,11 @@ def write_sample(case: Case, folder: Path) -> Path:
     passes = sample / "pass_dir"
     passes.mkdir(parents=True)
     (passes / "sorted_output_pass_rule_names.json").write_text(json.dumps([case.name]))
-    (passes / f"{case.name}.py").write_text(case.path.read_text(encoding="utf-8"))
-    for companion in case.companions:
-        (passes / companion.name.split("__", 1)[1]).write_bytes(companion.read_bytes())
+    named = {f"{case.name}.py": case.path}
+    named |= {companion.name.split("__", 1)[1]: companion for companion in case.companions}
+    for name, path in named.items():
+        text = path.read_text(encoding="utf-8")
+        (passes / name).write_text(to_cuda(text) if moved else text)
     return sample
 
 

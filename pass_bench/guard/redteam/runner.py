@@ -7,18 +7,21 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from pass_bench.data import read_sample
 from pass_bench.errors import BadInput
 from pass_bench.guard.redteam.cases import Case, write_sample
+from pass_bench.guard.sandbox import FIRST_PRIVATE_UID
 from pass_bench.guard.source_rules import check_pass_dir
-from pass_bench.results.records import EvalSettings
+from pass_bench.results.records import EnvironmentRecord, EvalSettings
 from pass_bench.worker.evaluate import Evaluator
 
 COMPILERS = ("pass_mgr", "pass_mgr_direct")
 CANARY = "REDTEAM_CANARY"
+GPU_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,14 @@ class SuiteEvaluator(Evaluator):
     """An evaluator whose cases share one cache, since most of them share their C++ kernels."""
 
     def _cache_of(self, *_: object) -> Path:
-        folder = self._caches / "suite"
-        folder.mkdir(exist_ok=True)
-        return folder
+        with self._lock:
+            folder = self._caches / "suite"
+            if not folder.exists():
+                folder.mkdir()
+                if os.geteuid() == 0:  # all cases have the same user, since several may run at once
+                    owner = FIRST_PRIVATE_UID + os.getpid()
+                    os.chown(folder, owner, owner)
+            return folder
 
 
 def check_source(case: Case) -> Outcome:
@@ -55,30 +63,40 @@ def check_source(case: Case) -> Outcome:
     return Outcome(case, "source", verdict, found, "", as_expected, time.monotonic() - start)
 
 
-@contextlib.contextmanager
-def suite_evaluator(compiler: str, device: str = "cpu", timeout_s: float = 120.0) -> Iterator[Evaluator]:
-    """Workers for the suite, source rules off, a canary in the supervisor's environment."""
-    settings = EvalSettings(
+def suite_settings(compiler: str, device: str = "cpu", timeout_s: float = 120.0) -> EvalSettings:
+    """How the suite is evaluated: source rules off, few trials."""
+    return EvalSettings(
         compiler=compiler,
         device=device,  # type: ignore[arg-type]
         source_rules=False,
         timeout_s=timeout_s,
         trials=48,
         warmup=4,
-        time_budget_s=1.5,
-        memory_limit_bytes=2 << 30,
+        time_budget_s=1.5 if device == "cpu" else 0.5,
+        memory_limit_bytes=(2 if device == "cpu" else 8) << 30,  # CUDA maps gigabytes into each process
     )
+
+
+@contextlib.contextmanager
+def suite_environment() -> Iterator[None]:
+    """A canary in the supervisor's environment, which no pass may find, and one thread for each process."""
     os.environ[CANARY] = "a secret"
     threads = os.environ.get("OMP_NUM_THREADS")
     # The suite's graphs are small: on a busy machine waiting at a barrier would hide what it looks for.
     os.environ["OMP_NUM_THREADS"] = threads or "1"
     try:
-        with SuiteEvaluator(settings) as evaluator:
-            yield evaluator
+        yield
     finally:
         del os.environ[CANARY]
         if threads is None:
             del os.environ["OMP_NUM_THREADS"]
+
+
+@contextlib.contextmanager
+def suite_evaluator(compiler: str, device: str = "cpu", timeout_s: float = 120.0) -> Iterator[Evaluator]:
+    """Workers for the suite."""
+    with suite_environment(), SuiteEvaluator(suite_settings(compiler, device, timeout_s)) as evaluator:
+        yield evaluator
 
 
 def run_case(case: Case, evaluator: Evaluator) -> Outcome:
@@ -86,12 +104,14 @@ def run_case(case: Case, evaluator: Evaluator) -> Outcome:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="passnet-redteam-") as folder:
         Path(folder).chmod(0o755)
-        sample = read_sample(write_sample(case, Path(folder)))
+        sample = read_sample(write_sample(case, Path(folder), evaluator.device))
         try:
             (result,) = evaluator.evaluate(sample)
             verdict, reason, violations = result.verdict.value, result.reason, result.violations
         except BadInput as error:  # an import that fails stops an evaluation before its first graph
             verdict, reason, violations = "bad_input", str(error), ()
+        except Exception as error:  # a defect of ours must not cost the other cases
+            verdict, reason, violations = "harness_failure", f"{type(error).__name__}: {error}", ()
     rules = tuple(dict.fromkeys(violation.rule for violation in violations))
     expected = case.expected.met_by(verdict, rules)
     if case.kind == "honest":
@@ -112,17 +132,51 @@ def run_suite(
     compilers: Iterable[str] = COMPILERS,
     device: str = "cpu",
     on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+    jobs: int = 1,
+    seconds: float | None = None,
+    on_start: Callable[[EnvironmentRecord | None], None] = lambda environment: None,
 ) -> list[Outcome]:
-    """Check the source of every case, then evaluate those that the device can run under each compiler."""
+    """Check the source of every case, then evaluate those that the device can run under each compiler.
+
+    `jobs` cases are prepared at once; one at a time is timed. After `seconds` no further one is begun. Cases
+    that only a GPU can run come first on one, then the honest ones.
+    """
     cases = list(cases)
-    outcomes = []
+    end = None if seconds is None else time.monotonic() + seconds
+    outcomes: list[Outcome] = []
+
+    def done(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        on_outcome(outcome)
+
     for case in cases:
-        outcomes.append(check_source(case))
-        on_outcome(outcomes[-1])
-    runnable = [case for case in cases if device == "cuda" or not case.gpu]
-    for compiler in compilers:
-        with suite_evaluator(compiler, device) as evaluator:
-            for case in runnable:
-                outcomes.append(run_case(case, evaluator))
-                on_outcome(outcomes[-1])
+        done(check_source(case))
+    runnable = [case for case in cases if case.runs_on(device)]
+    if device == "cuda":
+        runnable.sort(key=lambda case: (not case.gpu, case.kind != "honest"))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(suite_environment())
+        evaluators = _evaluators(stack, tuple(compilers), device)
+        on_start(evaluators[0].environment)
+        tasks = [(case, evaluator) for case in runnable for evaluator in evaluators]
+        if device == "cpu":  # one compiler after the other, as the table has them
+            tasks = [(case, evaluator) for evaluator in evaluators for case in runnable]
+
+        def one(task: tuple[Case, Evaluator]) -> Outcome | None:
+            return None if end is not None and time.monotonic() > end else run_case(*task)
+
+        pool = stack.enter_context(ThreadPoolExecutor(jobs))
+        for future in [pool.submit(one, task) for task in tasks]:
+            outcome = future.result()
+            if outcome is not None:
+                done(outcome)
     return outcomes
+
+
+def _evaluators(stack: contextlib.ExitStack, compilers: tuple[str, ...], device: str) -> list[Evaluator]:
+    """One for each compiler; all share the workers of the first."""
+    timeout_s = 120.0 if device == "cpu" else GPU_TIMEOUT_S
+    first = SuiteEvaluator(suite_settings(compilers[0], device, timeout_s), guests=compilers[1:])
+    stack.enter_context(first)
+    rest = [SuiteEvaluator(suite_settings(name, device, timeout_s), host=first) for name in compilers[1:]]
+    return [first, *(stack.enter_context(evaluator) for evaluator in rest)]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pass_bench.guard.redteam.cases import Case
+from pass_bench.guard.redteam.faults import FaultOutcome
 from pass_bench.guard.redteam.runner import Outcome
+from pass_bench.results.records import EnvironmentRecord
 
 BEGIN, END = "<!-- table: passbench selftest -->", "<!-- end of table -->"
 
@@ -48,6 +50,48 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
             lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
         lines.append("")
     return "\n".join([summary(outcomes), "", *lines]).rstrip() + "\n"
+
+
+def page(
+    outcomes: Sequence[Outcome],
+    faults: Sequence[FaultOutcome],
+    environment: EnvironmentRecord | None,
+    command: str,
+    seconds: float,
+) -> str:
+    """A document of its own: on which machine, with which command, both tables, the faults."""
+    lines = ["# The red-team suite", "", f"`{command}`, {seconds:.0f} s"]
+    if environment is not None:
+        machine = [f"{environment.device_name or environment.cpu}: torch {environment.torch}"]
+        machine += [f"triton {environment.triton}"] if environment.triton else []
+        machine += [f"driver {environment.driver}"] if environment.driver else []
+        machine += [f"Python {environment.python}", f"commit {environment.commit[:7] or 'unknown'}"]
+        lines[-1] += f" on {', '.join(machine)}."
+    lines += [
+        "",
+        "Source rules were off. C++ kernels of cases that are written for the CPU ran as CUDA kernels.",
+    ]
+    if environment is None or environment.device == "cpu":
+        lines[-1] = "Source rules were off."
+    run = [outcome for outcome in outcomes if outcome.compiler != "source"]
+    ran = {outcome.case.name for outcome in run}
+    lines += ["", markdown([outcome for outcome in outcomes if outcome.case.name in ran]).rstrip()]
+    if faults:
+        lines += ["", fault_table(faults)]
+    return "\n".join(lines) + "\n"
+
+
+def fault_table(faults: Sequence[FaultOutcome]) -> str:
+    """One row for each fault: the verdicts of three graphs, and the longest that a kill took."""
+    lines = [f"### Faults: {len(faults)} passes that misbehave on the second of three graphs", ""]
+    header = ["fault", "verdicts", "why, for the second", "longest kill, s", "whole, s"]
+    lines += [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
+    for found in faults:
+        verdicts = ", ".join(found.verdicts) or "none"
+        cells = [found.fault.name, verdicts if found.as_expected else f"UNEXPECTED {verdicts}"]
+        cells += [" ".join(found.reason.split())[:120], f"{found.gone_s:.2f}", f"{found.seconds:.1f}"]
+        lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
+    return "\n".join(lines)
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:

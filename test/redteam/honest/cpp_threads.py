@@ -1,5 +1,6 @@
 """A C++ kernel spreads over threads with OpenMP.
 
+Needs: cpu
 Expected: correct
 """
 

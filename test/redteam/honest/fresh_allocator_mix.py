@@ -34,7 +34,9 @@ kernel = cpp_kernel(
 
 @torch.fx.wrap
 def fused(x, w, b):
-    half = torch.full((1,), 0.5) if x.shape[0] % 2 else torch.as_tensor([0.5])
+    half = (
+        torch.full((1,), 0.5, device=x.device) if x.shape[0] % 2 else torch.as_tensor([0.5], device=x.device)
+    )
     out = x.new_empty(x.shape)
     kernel(x, w, b, half, out, x.shape[0], x.shape[1])
     return out

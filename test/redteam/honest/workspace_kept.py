@@ -38,7 +38,7 @@ _scratch = {}
 @torch.fx.wrap
 def fused(x, w, b):
     if x.shape[1] not in _scratch:
-        _scratch[x.shape[1]] = torch.empty(x.shape[1])
+        _scratch[x.shape[1]] = torch.empty(x.shape[1], device=x.device)
     out = torch.empty_like(x)
     kernel(x, w, b, _scratch[x.shape[1]], out, x.shape[0], x.shape[1])
     return out

@@ -33,7 +33,7 @@ kernel = cpp_kernel(
 
 @torch.fx.wrap
 def fused(x, w, b):
-    out = torch.empty(1, x.shape[1])
+    out = torch.empty(1, x.shape[1], device=x.device)
     kernel(x, w, b, out, 1, x.shape[1])
     return out
 

@@ -2,6 +2,7 @@
 
 Known from: reward-hacking reports of RL-trained kernel writers
 Rules: native-include, native-process
+Needs: cpu
 Expected: rejected (idle-work, eager_slowed, clock)
 """
 

@@ -1,6 +1,7 @@
 """Remembers outputs by a hash of everything in the inputs; a hash is cheaper than the work.
 
 Known from: own invention
+Needs: cpu
 Expected: rejected (remembered, decoy-kernel)
 """
 

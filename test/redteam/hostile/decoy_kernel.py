@@ -2,6 +2,7 @@
 
 Known from: KernelBench leaderboards
 Rules: forbidden-import
+Needs: cpu
 Expected: rejected (decoy-kernel)
 """
 

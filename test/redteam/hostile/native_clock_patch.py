@@ -2,6 +2,7 @@
 
 Known from: own invention
 Rules: forbidden-import, forbidden-builtin, native-hook
+Needs: cpu
 Expected: rejected (clock)
 """
 

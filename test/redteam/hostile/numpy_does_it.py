@@ -2,6 +2,7 @@
 
 Known from: public logs of kernel-writing agents
 Rules: forbidden-import
+Needs: cpu
 Expected: correct
 """
 
