@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from pass_bench.runtime.emit import compile_function
+from pass_bench.runtime.emit import Source, compile_function
 from pass_bench.runtime.validity import Check, can_specialise
 
 MOST_KINDS = 8
@@ -26,6 +26,10 @@ class Checked:
 
     `entry` is the function to call: for the kind of inputs met first it costs the check and one call.
     `alignment`: whether inputs at differently aligned addresses are of different kinds.
+
+    A callable with a method `straight(source, parameters, test, but_tensors)` writes lines of its own into
+    that function, which return or go on to the check as usual. `test` is that check, `but_tensors` the part
+    of it that is not about tensors. It calls its `changed` when they should be written anew.
     """
 
     def __init__(
@@ -39,6 +43,9 @@ class Checked:
         self._make = make
         self._fallback = fallback
         self._kinds: list[_Kind] = []
+        self._first_test = ("", "")
+        self._written: dict[str, Any] = {}
+        self._versions = itertools.count()
         self._parameters = tuple(f"a{i}" for i in range(count))
         self._label = f"checked-{next(_labels)}"
         self._space: dict[str, Any] = {"__builtins__": __builtins__, "_miss": self._miss}
@@ -68,7 +75,25 @@ class Checked:
         if len(self._kinds) > MOST_KINDS:
             del self._kinds[1]
         if first:
-            lines = [f"if {test}: return _call({', '.join(self._parameters)})", self._call_miss()]
+            self._first_test = test, " and ".join(check.but_tensors)
             self._space.update(check.bound, _call=call)
-            self.entry.__code__ = compile_function("checked", self._parameters, lines, self._label)  # type: ignore[attr-defined]
+            self._write()
+            if hasattr(call, "changed"):
+                call.changed = self._write
         return call
+
+    def _write(self) -> None:
+        """Write the entry: the check of the first kind, then its straight code or a call."""
+        call = self._space["_call"]
+        source = Source(prefix=f"_{next(self._versions)}_")
+        test, but_tensors = self._first_test
+        lines = []
+        if hasattr(call, "straight"):
+            lines += call.straight(source, self._parameters, test, but_tensors)
+        lines += [f"if {test}: return _call({', '.join(self._parameters)})", self._call_miss()]
+        code = compile_function("checked", self._parameters, lines, self._label)
+        self._space.update(source.bound)
+        self.entry.__code__ = code  # type: ignore[attr-defined]
+        for name in self._written:  # the code before is running at most in calls that are past its names
+            self._space.pop(name, None)
+        self._written = source.bound

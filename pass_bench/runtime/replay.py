@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._C._dynamo import guards
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from pass_bench.runtime.emit import Source
 from pass_bench.runtime.fresh import fresh_copies
+from pass_bench.runtime.recorded import Expected, native_ready, pack
+from pass_bench.runtime.replay_code import Instance, Output, use_count, write_replay
 
-_use_count: Callable[[int], int] = torch._C._storage_Use_Count
-_alias: Callable[..., torch.Tensor] = guards._reinterpret_tensor  # type: ignore[attr-defined]
 LENT = 2  # recordings whose outputs are handed out as they are
 WARM_CALLS = 4
 SETTLED_AFTER = 8  # calls with an input at one address, before it is read there again
@@ -33,44 +33,9 @@ def record_cuda(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         outputs = function(*arguments)
+    if getattr(graph, "_tracker", None) is None:  # else its Python method has something to look at first
+        return outputs, super(torch.cuda.CUDAGraph, graph).replay
     return outputs, graph.replay
-
-
-@dataclass
-class _Output:
-    """Where an output lies: in memory of the recording (`tensor`), or in that of input `source`.
-
-    `offset`: elements after the first one of the input. `is_input`: it is the very tensor.
-    """
-
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    tensor: torch.Tensor | None = None
-    source: int = -1
-    offset: int = 0
-    is_input: bool = False
-
-    def made_from(self, base: torch.Tensor) -> torch.Tensor:
-        """The output as a tensor of the caller's own, on the memory of `base`."""
-        return _alias(base, self.size, self.stride, self.offset)
-
-
-@dataclass
-class _Instance:
-    """One recording. `storages`: the memory of its outputs, and its reference count when nobody uses it."""
-
-    replay: Callable[[], None]
-    outputs: list[Any]
-    structure: Any
-    storages: list[tuple[int, int]] = field(default_factory=list)
-    flat: type | None = None  # tuple or list, if the outputs are that and all lie in the recording
-
-    def free(self) -> bool:
-        """Whether no output that was handed out is still in use."""
-        for address, idle in self.storages:  # noqa: SIM110 (a generator costs more than the loop)
-            if _use_count(address) > idle:
-                return False
-        return True
 
 
 @dataclass
@@ -90,6 +55,9 @@ class Replay:
     to it; when it has settled at an address for a while, that is recorded instead. Outputs lie in the memory
     of one of `LENT` recordings, whichever has no output that the caller still holds; if all have, a further
     recording's outputs are copied out. `why_plain` says why calls are not replayed, empty if they are.
+
+    Calling it is right for all inputs of the kind. `straight` writes code for those at their recorded
+    addresses; `changed` is called when it would write other code than before.
     """
 
     def __init__(
@@ -100,13 +68,15 @@ class Replay:
         record: Record = record_cuda,
     ) -> None:
         self.function = function
+        self.changed: Callable[[], None] = lambda: None
         self._record = record
         self._places = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
+        self._layouts = [Expected.of(inputs[i]) for i in self._places]
         self._addresses: dict[int, int] = {}
         self._expected: list[int] = []
         self._buffers: dict[int, _Buffer] = {}
         self._settled_after = SETTLED_AFTER
-        self._instances: list[_Instance | None] = [None] * (LENT + 1)
+        self._instances: list[Instance | None] = [None] * (LENT + 1)
         self._stream: Any = None
         self._raw_stream = -1
         devices = [inputs[i].device.index for i in self._places if inputs[i].is_cuda]
@@ -123,11 +93,60 @@ class Replay:
         """Positions of the inputs that are copied before each replay."""
         return tuple(self._buffers)
 
+    def straight(self, source: Source, parameters: Sequence[str], test: str, but_tensors: str) -> list[str]:
+        """Lines that replay and return where addresses, stream and a free recording allow it."""
+        if self.why_plain:
+            function = source.bind(self.function, "function")
+            return [f"if {test}: return {function}({', '.join(parameters)})"]
+        if self._buffers:
+            return []
+        lines: list[str] = []
+        for instance in self._instances[:LENT]:
+            replay = None if instance is None else write_replay(source, instance, parameters)
+            if instance is not None and replay is not None:
+                ready = self._ready(source, instance, parameters, test, but_tensors)
+                lines += [f"if {ready}:", *(f"    {line}" for line in replay)]
+        return lines
+
+    def _ready(
+        self, source: Source, instance: Instance, parameters: Sequence[str], test: str, but_tensors: str
+    ) -> str:
+        """The condition for replaying a recording as it is: one native call where that sees everything."""
+        addresses = [self._addresses[i] for i in self._places]
+        device = self._device if self._record is record_cuda else None
+        ready = None if torch.is_grad_enabled() or None in self._layouts else native_ready()
+        if ready is not None:
+            layouts = [layout for layout in self._layouts if layout is not None]
+            packed = pack(layouts, addresses, instance.storages, device, self._raw_stream)
+            arguments = [source.bind(packed, "recorded"), *(parameters[i] for i in self._places)]
+            return f"{but_tensors} and {source.bind(ready, 'ready')}({', '.join(arguments)})"
+        terms = [f"{parameters[i]}.data_ptr() == {self._addresses[i]}" for i in self._places]
+        if device is not None:
+            stream = source.bind(torch._C._cuda_getCurrentRawStream, "stream")
+            terms.append(f"{stream}({device}) == {self._raw_stream}")
+        count = source.bind(use_count, "use_count")
+        terms += [f"{count}({address}) <= {idle}" for address, idle in instance.storages]
+        return " and ".join([test, *terms])
+
     def __call__(self, *inputs: Any) -> Any:
         if self.why_plain:
             return self.function(*inputs)
+        before = self._state()
+        result = self._replayed(inputs)
+        if self._state() != before:
+            self.changed()
+        return result
+
+    def _state(self) -> tuple[Any, ...]:
+        """What the straight code depends on."""
+        recorded = tuple(map(id, self._instances[:LENT]))
+        return recorded, self._raw_stream, bool(self._buffers), bool(self.why_plain)
+
+    def _replayed(self, inputs: tuple[Any, ...]) -> Any:
         if self._buffers or [inputs[i].data_ptr() for i in self._places] != self._expected:
             self._look_at_addresses(inputs)
+        if self._buffers and self.written and _share_memory([inputs[i] for i in self._places]):
+            return self.function(*inputs)
         self._follow_stream()
         number = next((n for n in range(LENT) if (x := self._instances[n]) is None or x.free()), LENT)
         instance = self._instances[number]
@@ -138,7 +157,7 @@ class Replay:
                 self.why_plain = f"it cannot be captured: {str(error).splitlines()[0]}"
                 return self.function(*inputs)
         for i, buffer in self._buffers.items():
-            buffer.tensor.copy_(inputs[i])
+            _each_once(buffer.tensor).copy_(_each_once(inputs[i]))
         instance.replay()
         for i, buffer in self._buffers.items():
             if i in self.written:
@@ -183,7 +202,7 @@ class Replay:
             stream.wait_stream(self._stream)
         self._stream, self._raw_stream = stream, stream.cuda_stream
 
-    def _recorded(self, inputs: Sequence[Any]) -> _Instance:
+    def _recorded(self, inputs: Sequence[Any]) -> Instance:
         arguments = [self._buffers[i].tensor if i in self._buffers else x for i, x in enumerate(inputs)]
         outputs, replay = self._record(self.function, arguments)
         leaves, structure = tree_flatten(outputs)
@@ -191,17 +210,14 @@ class Replay:
         for leaf in leaves:
             if id(leaf) not in placed:
                 placed[id(leaf)] = self._place(leaf, arguments)
-        instance = _Instance(replay, [placed[id(leaf)] for leaf in leaves], structure)
+        instance = Instance(replay, [placed[id(leaf)] for leaf in leaves], structure)
         own = {
             leaf.tensor.untyped_storage()._cdata
             for leaf in instance.outputs
-            if isinstance(leaf, _Output) and leaf.tensor is not None
+            if isinstance(leaf, Output) and leaf.tensor is not None
         }
-        placed_here = all(isinstance(x, _Output) and x.tensor is not None for x in instance.outputs)
-        if type(outputs) in (tuple, list) and len(outputs) == len(leaves) and placed_here:
-            instance.flat = type(outputs)
         del outputs, leaves
-        instance.storages = [(address, torch._C._storage_Use_Count(address)) for address in own]
+        instance.storages = [(address, use_count(address)) for address in own]
         return instance
 
     def _place(self, leaf: Any, arguments: Sequence[Any]) -> Any:
@@ -211,24 +227,22 @@ class Replay:
         for i in self._places:
             argument = arguments[i]
             if leaf is argument:
-                return _Output(size, stride, source=i, is_input=True)
+                return Output(size, stride, source=i, is_input=True)
             if leaf.untyped_storage()._cdata == argument.untyped_storage()._cdata:
                 offset = int(leaf.storage_offset() - argument.storage_offset())
-                return _Output(size, stride, source=i, offset=offset)
-        return _Output(size, stride, leaf)
+                return Output(size, stride, source=i, offset=offset)
+        return Output(size, stride, leaf)
 
-    def _handed_out(self, instance: _Instance, inputs: Sequence[Any], copy: bool) -> Any:
-        if instance.flat is not None and not copy:
-            return instance.flat([_alias(x.tensor, x.size, x.stride, 0) for x in instance.outputs])
+    def _handed_out(self, instance: Instance, inputs: Sequence[Any], copy: bool) -> Any:
         made: dict[int, Any] = {}
         if copy:
-            own = [x for x in instance.outputs if isinstance(x, _Output) and x.tensor is not None]
+            own = [x for x in instance.outputs if isinstance(x, Output) and x.tensor is not None]
             copies = fresh_copies([x.tensor for x in own])
             made = {id(x): tensor for x, tensor in zip(own, copies, strict=True)}
         for leaf in instance.outputs:
             if id(leaf) in made:
                 continue
-            if not isinstance(leaf, _Output):
+            if not isinstance(leaf, Output):
                 made[id(leaf)] = leaf
             elif leaf.tensor is not None:
                 made[id(leaf)] = leaf.made_from(leaf.tensor)
@@ -242,11 +256,25 @@ def _why_not(inputs: Sequence[Any]) -> str:
     tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
     if not tensors or not all(value.is_cuda for value in tensors):
         return "an input is not on the GPU"
-    if len({value.untyped_storage()._cdata for value in tensors}) != len(tensors):
+    if _share_memory(tensors):
         return "two inputs share memory"
+    if any(torch._debug_has_internal_overlap(_each_once(value)) for value in tensors):
+        return "an input overlaps itself"
     if torch.is_grad_enabled() and any(value.requires_grad for value in tensors):
         return "gradients are recorded"
     return ""
+
+
+def _share_memory(tensors: Sequence[torch.Tensor]) -> bool:
+    return len({value.untyped_storage()._cdata for value in tensors}) != len(tensors)
+
+
+def _each_once(tensor: torch.Tensor) -> torch.Tensor:
+    """An expanded tensor without what is there more than once, so that it can be copied to."""
+    for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        if stride == 0 and size > 1:
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor
 
 
 def _random_state_kept(inputs: Sequence[Any]) -> Any:

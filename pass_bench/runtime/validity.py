@@ -42,7 +42,8 @@ class Check:
         self.prefix = prefix
         self.tensors = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
         self.remainder = {i: inputs[i].data_ptr() % ALIGNMENT for i in self.tensors}
-        self._terms = [self._state(), *self._tensors(inputs), *self._scalars(inputs)]
+        self.but_tensors = [self._state(), *self._scalars(inputs)]  # terms on modes and scalars
+        self._terms = [self.but_tensors[0], *self._tensors(inputs), *self.but_tensors[1:]]
 
     def _bind(self, name: str, value: Any) -> str:
         self.bound[f"{self.prefix}{name}"] = value

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 import torch
 from torch.utils._pytree import tree_flatten
 
+from pass_bench.runtime import replay as replay_module
+from pass_bench.runtime.checked import Checked
+from pass_bench.runtime.emit import written_source
 from pass_bench.runtime.fresh import fresh_copies
 from pass_bench.runtime.replay import SETTLED_AFTER, Replay
 
@@ -26,7 +29,7 @@ class Recorder:
         kept = fresh_copies(arguments)
         outputs = function(*arguments)
         for value, before in zip(arguments, kept, strict=True):  # recording runs nothing
-            if isinstance(value, torch.Tensor):
+            if isinstance(value, torch.Tensor) and not torch.equal(value, before):
                 value.copy_(before)
         # Like a graph, hold memory and not tensors: aliases keep the storages but not the caller's objects.
         places = [value.detach() if isinstance(value, torch.Tensor) else value for value in arguments]
@@ -49,10 +52,48 @@ def _write(address: int, value: torch.Tensor) -> None:
     ctypes.memmove(address, value.data_ptr(), value.numel() * value.element_size())
 
 
+class Entry:
+    """A replay called through the function that `Checked` writes for it, as compilers call it."""
+
+    def __init__(self, function: Callable[..., Any], inputs: Sequence[Any], written: Sequence[int]) -> None:
+        self.recorder = Recorder()
+        self.replay = Replay(function, inputs, lambda: frozenset(written), record=self.recorder)
+        checked = Checked(len(inputs), lambda kind: self.replay, function, alignment=False)
+        checked.prepare(tuple(inputs))
+        self.entry = checked.entry
+        self.general = 0  # calls that the straight code left to the replay
+        plain = self.replay._replayed
+
+        def counted(values: tuple[Any, ...]) -> Any:
+            self.general += 1
+            return plain(values)
+
+        self.replay._replayed = counted  # type: ignore[method-assign]
+
+    @property
+    def copied(self) -> tuple[int, ...]:
+        return self.replay.copied
+
+    @property
+    def source(self) -> str:
+        return written_source(self.entry.__code__)
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self.entry(*inputs)
+
+
+@pytest.fixture(autouse=True, params=["native", "python", "grad"])
+def checks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The straight code's checks: one native call, or Python terms, as where gradients are recorded."""
+    if request.param == "python":
+        monkeypatch.setattr(replay_module, "native_ready", lambda: None)
+    with torch.set_grad_enabled(request.param == "grad"):
+        yield request.param
+
+
 def replayed(function: Callable[..., Any], *inputs: torch.Tensor, written: Sequence[int] = ()) -> Any:
-    recorder = Recorder()
-    replay = Replay(function, inputs, lambda: frozenset(written), record=recorder)
-    return replay, recorder
+    entry = Entry(function, inputs, written)
+    return entry, entry.recorder
 
 
 def test_results_follow_the_inputs() -> None:
@@ -160,3 +201,90 @@ def test_cpu_inputs_are_never_recorded() -> None:
     replay = Replay(lambda x: x + 1, [torch.ones(2)], frozenset)
     assert replay.why_plain == "an input is not on the GPU"
     assert replay(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_a_call_at_recorded_addresses_is_straight_code(checks: str) -> None:
+    replay, recorder = replayed(
+        lambda x, y: (x + y, [y[1:], x, 7], {"a": x * y}), torch.ones(3), torch.ones(3)
+    )
+    x, y = torch.zeros(3), torch.ones(3)
+    out = replay(x, y)
+    assert replay.general == 1
+    for call in range(5):
+        x.fill_(call)
+        out = replay(x, y)  # the one before is in use until this is assigned
+        assert out[0].tolist() == [call + 1] * 3
+        assert out[1][0].data_ptr() == y[1:].data_ptr()
+        assert out[1][1] is x
+        assert out[1][2] == 7
+        assert out[2]["a"].tolist() == [call] * 3
+    assert replay.general == 2  # the first call of each recording
+    assert recorder.recordings == 2
+    by_address = f"a0.data_ptr() == {x.data_ptr()} and a1.data_ptr() == {y.data_ptr()} and "
+    assert (by_address in replay.source) == (checks != "native")
+    assert ("ready" in replay.source) == (checks == "native")
+
+
+def test_one_tensor_given_out_twice_stays_one() -> None:
+    def function(x: torch.Tensor) -> Any:
+        made = x + 1
+        return made, made, made.view(1, 3)
+
+    replay, _ = replayed(function, torch.ones(3))
+    x = torch.zeros(3)
+    for call in range(4):
+        one, same, view = replay(x.fill_(call))
+        assert one is same
+        assert view.data_ptr() == one.data_ptr()
+        assert view.tolist() == [[call + 1] * 3]
+    assert replay.general == 2
+
+
+def test_inputs_of_another_kind_at_recorded_addresses_are_another_kind() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    made: list[Replay] = []
+
+    def make(kind: Sequence[Any]) -> Replay:
+        made.append(Replay(function, kind, frozenset, record=Recorder()))
+        return made[-1]
+
+    checked = Checked(1, make, function, alignment=False)
+    x = torch.arange(6.0).view(2, 3)
+    for _ in range(3):
+        for other in (x, x.view(3, 2), x[:, :2], x.view(torch.int32), x[:1], x.view(-1)):
+            assert torch.equal(checked.entry(other), other * 2)
+    assert len(made) == 6
+    with torch.autocast("cpu"):
+        assert torch.equal(checked.entry(x), x * 2)
+    assert len(made) == 7
+
+
+def test_named_tuples_are_handed_out_as_such() -> None:
+    replay, _ = replayed(lambda x: torch.max(x, 0), torch.ones(3))
+    x = torch.tensor([1.0, 5.0, 2.0])
+    for _ in range(4):
+        assert type(replay(x)) is torch.return_types.max
+        assert replay(x).indices.item() == 1
+
+
+def test_expanded_inputs_are_copied_without_their_repetitions() -> None:
+    replay, _ = replayed(lambda x, y: x + y, torch.ones(1, 3).expand(2, 3), torch.ones(2, 3))
+    kept = [torch.full((1, 3), float(i)) for i in range(5)]
+    y = torch.zeros(2, 3)
+    for i, x in enumerate(kept):
+        assert replay(x.expand(2, 3), y).tolist() == [[i] * 3] * 2
+    assert replay.copied == (0,)
+
+
+def test_inputs_that_come_to_share_memory_are_not_copied_apart() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        return x + y
+
+    replay, _ = replayed(function, torch.ones(3), torch.ones(3), written=[0])
+    assert replay(torch.ones(3), torch.ones(3)).tolist() == [3] * 3
+    both = torch.arange(5.0)
+    assert replay(both[:3], both[2:]).tolist() == [4, 5, 8]  # the second input sees the write to the first
+    assert both.tolist() == [0, 2, 4, 3, 4]
