@@ -1,4 +1,4 @@
-"""Run the whole dataset pipeline twice on a fixed set of architectures and compare every published byte.
+"""Run the whole dataset pipeline twice on fifty architectures and compare every published byte.
 
     python benchmarks/dataset_determinism.py WORK [--entries 50]
 
@@ -6,6 +6,7 @@ Needs an environment with transformers, timm and torch_geometric. Prints wall ti
 if they differ.
 """
 
+# ruff: noqa: SIM905
 from __future__ import annotations
 
 import argparse
@@ -17,24 +18,58 @@ from pathlib import Path
 
 from pass_bench.dataset import pipeline
 from pass_bench.dataset.plan import Budget
-from pass_bench.dataset.zoo.harvest import catalog, harvest
+from pass_bench.dataset.zoo.harvest import Limits, catalog, harvest
 
-LIBRARIES = ("transformers", "timm", "torch_geometric")
+# One configuration of each of fifty classes, small ones: these are captured in all ways (half precision,
+# another batch, another length), so that every stage has work.
+_TRANSFORMERS = """
+    AfmoeModel AltCLIPModel AudioFlamingo3Model BloomModel CLIPVisionModel ChineseCLIPVisionModel
+    CohereModel Cosmos3OmniModel DPRQuestionEncoder DebertaModel DeepseekVLModel
+    Dinov2WithRegistersModel ElectraModel ErnieModel Exaone4Model FlaubertModel GLPNModel
+    GPTNeoXJapaneseModel Gemma4UnifiedModel Glm4Model GlmAsrModel GlmOcrTextModel
+""".split()
+_TIMM = """
+    convnext_atto deit_tiny_patch16_224 efficientvim_m1 eva02_tiny_patch14_224 focalnet_tiny_lrf
+    hardcorenas_a iformer_s inception_v3 levit_384_s8 nextvit_small
+""".split()
+_GEOMETRIC = """
+    ARMAConv ChebConv EdgeCNN FAConv FeaStConv FiLMConv GAT GATv2Conv GCN2Conv GENConv GIN
+    GatedGraphConv GraphSAGE HypergraphConv LGConv MFConv SGConv SSGConv
+""".split()
+ARCHITECTURES = (
+    *(f"transformers/{name}_w256_eager" for name in _TRANSFORMERS),
+    *(f"timm/{name}" for name in _TIMM),
+    *(f"torch_geometric/{name}_64" for name in _GEOMETRIC),
+)
+_PATIENT = Limits(seconds=3600, cpu_seconds=1800)  # a kill by time would be the only difference
 
 
 def run_once(work: Path, count: int) -> dict[str, str]:
-    """Extract the first entries of the catalog, run all stages, return a digest per published file."""
+    """Extract the architectures, run all stages, return a digest per published file."""
     shutil.rmtree(work, ignore_errors=True)
+    wanted = set(ARCHITECTURES[:count] if count < len(ARCHITECTURES) else ARCHITECTURES)
+    entries = [e for e in catalog(("transformers", "timm", "torch_geometric")) if e.key in wanted]
+    if len(entries) != len(wanted):
+        raise SystemExit(
+            f"not in these versions of the libraries: {sorted(wanted - {e.key for e in entries})}"
+        )
     started = time.monotonic()
-    harvest(catalog(LIBRARIES)[:count], work, report=lambda _: None)
-    print(f"extract {time.monotonic() - started:.0f} s", flush=True)
-    started = time.monotonic()
+    harvest(entries, work, limits=_PATIENT, report=lambda _: None)
+    captured = sum(record.failure is None for record in pipeline.load_records(work))
+    print(f"extract {time.monotonic() - started:.0f} s, {captured} of {len(entries)} captured", flush=True)
     quiet = lambda _: None  # noqa: E731
-    pipeline.decompose(work, report=quiet)
-    pipeline.vary(work, Budget(instances=1, sole_instances=1, dims=1), report=quiet)
-    pipeline.check(work, report=quiet)
+    started = time.monotonic()
+    lowered = pipeline.decompose(work, report=quiet)
+    print(f"decompose {time.monotonic() - started:.0f} s, {len(lowered)} models lowered", flush=True)
+    started = time.monotonic()
+    planned = pipeline.vary(work, Budget(instances=1, sole_instances=1, dims=1), report=quiet)
+    print(f"vary {time.monotonic() - started:.0f} s, {planned} graphs planned", flush=True)
+    started = time.monotonic()
+    dropped = pipeline.check(work, report=quiet)
+    print(f"verify {time.monotonic() - started:.0f} s, {dropped.total()} graphs dropped", flush=True)
+    started = time.monotonic()
     graphs = pipeline.publish(work, work / "out" / "shards", work / "out", count=20, report=quiet)
-    print(f"stages {time.monotonic() - started:.0f} s, {graphs} graphs", flush=True)
+    print(f"publish {time.monotonic() - started:.0f} s, {graphs} graphs", flush=True)
     files = sorted(path for path in (work / "out").rglob("*") if path.is_file())
     return {str(p.relative_to(work)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
@@ -43,12 +78,13 @@ def main() -> int:
     """Compare two runs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--entries", type=int, default=50)
+    parser.add_argument("--entries", type=int, default=len(ARCHITECTURES))
     arguments = parser.parse_args()
     one = run_once(arguments.work / "one", arguments.entries)
     two = run_once(arguments.work / "two", arguments.entries)
-    for name, digest in one.items():
-        print(digest[:16], "same" if two.get(name) == digest else "DIFFERS", name)
+    for name in sorted({*one, *two}):
+        print(one.get(name, "-")[:16], "same" if one.get(name) == two.get(name) else "DIFFERS", name)
+    print(f"{len(one)} files, {sum(one[name] != two.get(name) for name in one)} differ")
     return 0 if one == two else 1
 
 

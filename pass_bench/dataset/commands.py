@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from pass_bench.dataset.stages import timed
+
 WORK = Path(".cache/dataset")
 SHARDS = Path("datasets/passnet_subgraphs")
 
@@ -23,7 +25,7 @@ def dataset_command() -> None:
 @_work
 @click.option("--jobs", default=1, show_default=True, help="Entries at a time, a process each.")
 @click.option(
-    "--ranks", default="0-7", show_default=True, help="0: one per class, then heads, further sizes."
+    "--ranks", default="0-9", show_default=True, help="0: one per class, then heads, further sizes."
 )
 @click.option("--limit", type=int, help="At most this many entries.")
 @click.option("--seconds", default=400, show_default=True, help="Wall time for one entry.")
@@ -45,7 +47,9 @@ def extract(
     if not (low.isdigit() and (high or low).isdigit()):
         raise BadInput(f"--ranks {ranks}", expected="a range such as 0-3")
     entries = [e for e in catalog(libraries) if int(low) <= e.rank <= int(high or low)][:limit]
-    harvest(entries, work, jobs=jobs, limits=Limits(seconds=seconds, memory_gib=memory), report=click.echo)
+    limits = Limits(seconds=seconds, memory_gib=memory)
+    with timed(work, "extract") as done:
+        done.append(harvest(entries, work, jobs=jobs, limits=limits, report=click.echo))
 
 
 @dataset_command.command("decompose")
@@ -55,7 +59,8 @@ def decompose(work: Path, seconds: float | None) -> None:
     """Lower models to find which statements a compiler fuses."""
     from pass_bench.dataset.pipeline import decompose as run
 
-    lowered = run(work, seconds=seconds, report=click.echo)
+    with timed(work, "decompose"):
+        lowered = run(work, seconds=seconds, report=click.echo)
     click.echo(f"{len(lowered)} models lowered")
 
 
@@ -68,7 +73,8 @@ def vary(work: Path, instances: int, dims: int) -> None:
     from pass_bench.dataset.pipeline import vary as run
     from pass_bench.dataset.plan import Budget
 
-    run(work, Budget(instances=instances, dims=dims), report=click.echo)
+    with timed(work, "vary") as done:
+        done.append(run(work, Budget(instances=instances, dims=dims), report=click.echo))
 
 
 @dataset_command.command("verify")
@@ -77,7 +83,9 @@ def verify(work: Path) -> None:
     """Run every planned graph; count why graphs are dropped. Goes on where it stopped."""
     from pass_bench.dataset.pipeline import check
 
-    for reason, count in check(work, report=click.echo).most_common():
+    with timed(work, "verify") as done:
+        reasons = check(work, report=click.echo, done=done)
+    for reason, count in reasons.most_common():
         click.echo(f"{count:7d}  {reason}")
 
 
@@ -105,8 +113,25 @@ def publish(work: Path, shards: Path, lists: Path, eval_samples: int) -> None:
     from pass_bench.dataset.datasheet import write_datasheet
     from pass_bench.dataset.pipeline import publish as run
 
-    run(work, shards, lists, count=eval_samples, report=click.echo)
+    with timed(work, "publish") as done:
+        done.append(run(work, shards, lists, count=eval_samples, report=click.echo))
     write_datasheet(work, shards)
+
+
+@dataset_command.command("status")
+@_work
+@click.option("--out", type=click.Path(path_type=Path), help="Write the page there instead.")
+@click.option("--eval-samples", default=200, show_default=True)
+def show_status(work: Path, out: Path | None, eval_samples: int) -> None:
+    """Say how far every stage is: what was tried, what came of it, why the rest failed, how long it took."""
+    from pass_bench.dataset.status import status
+
+    text = status(work, eval_samples)
+    if out is None:
+        click.echo(text)
+    else:
+        out.write_text(text, encoding="utf-8")
+        click.echo(str(out))
 
 
 @dataset_command.command("unpack")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 
 from pass_bench.dataset.page import table
-from pass_bench.dataset.pipeline import load_records
+from pass_bench.dataset.pipeline import load_plan, load_records
 from pass_bench.dataset.publish import COLUMNS
-from pass_bench.dataset.store import ModelRecord
 from pass_bench.dataset.summary import summarize
+from pass_bench.dataset.tally import tally
 from pass_bench.dataset.verify import read_verified
 
 _COLUMN_TEXTS = {
     "uid": "derived from the graph's canonical text and its arguments' shapes and dtypes",
     "skeleton": "hash of operators and wiring without constants, shapes, dtypes: what a sample shares",
+    "category": "sole_op_subgraphs, fusible_subgraphs or typical_subgraphs",
+    "dtype": "the float type it was made in",
+    "split": "eval or train; no operator sequence is in both",
+    "library": "where the model comes from",
+    "model": "the configuration that the graph is a part of",
+    "class_name": "its class, or the family of it",
     "dim": "0 to 8 for further sizes, 9 for the captured ones",
     "kernels": "kernels Inductor schedules for the statements; -1 where the model was not lowered",
     "path": "place below graphs/passnet_subgraphs",
@@ -27,17 +32,12 @@ _COLUMN_TEXTS = {
 
 def write_datasheet(work: Path, shards: Path) -> None:
     """Write README.md beside the shards."""
-    records = load_records(work)
-    good = [record for record in records if record.failure is None]
-    reasons = Counter(kind_of_failure(record) for record in records if record.failure is not None)
-    dropped = Counter(reason for reason in read_verified(work / "verified.jsonl").values() if reason)
+    found = tally(load_records(work))
+    graphs = {graph.uid for graph in load_plan(work)}
+    verified = read_verified(work / "verified.jsonl").items()
+    dropped = Counter(reason for uid, reason in verified if reason and uid in graphs)
     summary = summarize(shards)
-    by_library = Counter(record.library for record in good)
-    tried = Counter(record.library for record in records)
-    classes = {
-        record.library: len({r.class_name for r in good if r.library == record.library}) for record in good
-    }
-    libraries = [(n, tried[n], by_library[n], classes.get(n, 0)) for n in sorted(tried)]
+    columns = ("library", "configurations tried", "captured", "distinct", "classes tried", "model classes")
     text = f"""# passnet_subgraphs
 
 Subgraphs of neural networks, as small PyTorch modules with the statistics of their arguments. Made
@@ -49,13 +49,18 @@ sample_lists/...` writes sample directories.
 
 ## Where the graphs come from
 
-{table(("library", "configurations tried", "captured", "model classes"), libraries)}
+{table(columns, found.rows)}
 
-Together {len(good)} configurations of {sum(classes.values())} classes. transformers models are two
-layers deep, in several widths, with at most 1024 words; every other model is built as its library
-builds it. Configurations that failed:
+*Distinct*: graphs of whole models that differ in code, shapes or types; some names build the same
+network. {summary.models} configurations of {summary.classes} classes have a part in this set: a
+part that other configurations have, too, is in it only once. transformers models are two layers
+deep, in several widths, with at most 1024 words; every other model is built as its library builds
+it, images mostly at 112 pixels. Weights are random and batches small, so values are not those of a
+trained model. Configurations that failed:
 
-{table(("reason", "configurations"), reasons.most_common(20))}
+{table(("cause", "configurations"), found.causes.most_common())}
+
+`benchmarks/dataset.md` counts the errors behind them.
 
 ## What was left out
 
@@ -73,13 +78,8 @@ Every graph ran twice in eager on the CPU. Dropped:
 
 Measured while the model ran once on random inputs, batch 1: mean, standard deviation, `min_val` for
 what never was negative, ranges and (below 64 elements) values of integers. Tensors that were
-constant have a spread all the same, since a replay of them would be constant. In other sizes and
+constant have a spread all the same, since a replay of them would be constant; integers that were all
+alike (token types, lengths) stay so, since another value might be out of range. In other sizes and
 types the statistics are those of the captured run.
 """
     (shards / "README.md").write_text(text, encoding="utf-8")
-
-
-def kind_of_failure(record: ModelRecord) -> str:
-    """The reason without names and numbers, so that like failures count together."""
-    text = (record.failure or "").replace(record.name, "").split("[")[0]
-    return re.sub(r"\d+", "N", text)[:90].strip(" :'\"")

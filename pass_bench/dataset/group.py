@@ -76,7 +76,8 @@ def choose_eval(groups: Sequence[Group], count: int = EVAL_SAMPLES) -> tuple[Gro
 
     The gain of a group is the sum of -log P over its transitions that no chosen group has, plus a small part
     of the mean over all of its transitions, which decides when all are covered. Groups with several graphs
-    go first. Ties go to the lower path; gains only fall, so a lazy heap gives the exact greedy choice."""
+    go first; of one operator sequence only one group is chosen. Ties go to the lower path; gains only fall,
+    so a lazy heap gives the exact greedy choice."""
     costs = transition_costs(groups)
     covered: set[tuple[str, str]] = set()
 
@@ -91,16 +92,18 @@ def choose_eval(groups: Sequence[Group], count: int = EVAL_SAMPLES) -> tuple[Gro
             break
     heap = [(-gain(one), one.path, index) for index, one in enumerate(candidates)]
     heapq.heapify(heap)
-    chosen: list[Group] = []
+    chosen: dict[tuple[str, ...], Group] = {}
     while heap and len(chosen) < count:
         _, path, index = heapq.heappop(heap)
+        if candidates[index].operators in chosen:
+            continue
         now = -gain(candidates[index])
         if heap and (now, path) > heap[0][:2]:
             heapq.heappush(heap, (now, path, index))
             continue
-        chosen.append(candidates[index])
+        chosen[candidates[index].operators] = candidates[index]
         covered.update(bigrams(candidates[index].operators))
-    return tuple(chosen)
+    return tuple(chosen.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +117,20 @@ class Split:
 def split(groups: Sequence[Group], count: int = EVAL_SAMPLES) -> Split:
     """Choose the evaluation samples and leave out of train whatever resembles them.
 
-    No skeleton and no uid of an evaluation sample is in any train sample, in whatever category. Sequences of
-    two or fewer statements are train only.
+    No operator sequence, skeleton or uid of an evaluation sample is in any train sample, in whatever
+    category. Sequences of two or fewer statements are train only.
     """
     evaluation: dict[str, tuple[Group, ...]] = {}
     for category in EVAL_CATEGORIES:
-        taken = {one.skeleton for chosen in evaluation.values() for one in chosen}
+        taken = {one.operators for chosen in evaluation.values() for one in chosen}
         candidates = [
             one
             for one in groups
-            if one.category == category and len(one.operators) > 2 and one.skeleton not in taken
+            if one.category == category and len(one.operators) > 2 and one.operators not in taken
         ]
         evaluation[category] = choose_eval(candidates, count)
     skeletons = {one.skeleton for chosen in evaluation.values() for one in chosen}
+    sequences = {one.operators for chosen in evaluation.values() for one in chosen}
     uids = {graph.uid for chosen in evaluation.values() for one in chosen for graph in one.graphs}
     train: dict[str, tuple[Group, ...]] = {}
     for category in sorted({one.category for one in groups}):
@@ -135,6 +139,7 @@ def split(groups: Sequence[Group], count: int = EVAL_SAMPLES) -> Split:
             for one in groups
             if one.category == category
             and one.skeleton not in skeletons
+            and one.operators not in sequences
             and not any(graph.uid in uids for graph in one.graphs)
         )
     return Split(train, evaluation)

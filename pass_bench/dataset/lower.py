@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pass_bench.dataset.children import fork, killed_from_outside
 from pass_bench.dataset.cut import argument_metas, print_code, whole
 from pass_bench.dataset.listing import Listing
 from pass_bench.dataset.store import ModelRecord
@@ -20,7 +21,7 @@ Lowered = dict[str, tuple[int, list[list[int]]]]
 FIRST = 120  # statements of a model that are lowered: seconds each, and what follows repeats what came before
 _GRAM = 5
 _LEAST_NEWS = 0.12
-_CPU_SECONDS = 60
+_CPU_SECONDS = 180
 
 
 def lower_all(
@@ -62,10 +63,20 @@ def _grams(operators: Sequence[str]) -> set[tuple[str, ...]]:
 
 
 def _in_child(listing: Listing, path: Path) -> None:
-    """Write the kernels of a listing, or null; a child that is killed leaves a null as well."""
+    """Write the kernels of a listing, or null; a child that its limits end leaves a null as well."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_suffix(".part")
-    pid = os.fork()
+    for _ in range(2):
+        if not killed_from_outside(_try(listing, path, scratch)):
+            break
+    if not path.exists():
+        scratch.write_text("null")
+        scratch.replace(path)
+
+
+def _try(listing: Listing, path: Path, scratch: Path) -> int:
+    """Lower in a child; returns its exit status."""
+    pid = fork()
     if pid == 0:
         try:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -82,9 +93,7 @@ def _in_child(listing: Listing, path: Path) -> None:
             scratch.replace(path)
         finally:
             os._exit(0)
-    os.waitpid(pid, 0)
-    if not path.exists():
-        path.write_text("null")
+    return os.waitpid(pid, 0)[1]
 
 
 def lower(listing: Listing, first: int = FIRST) -> list[list[int]]:

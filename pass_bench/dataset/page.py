@@ -66,7 +66,7 @@ dataset, and its lists carry the prefix `passnet_`.
                 ("skeletons: distinct when constants, shapes and dtypes are ignored", summary.skeletons),
                 ("samples", summary.samples),
                 ("model configurations with a graph in the set", summary.models),
-                ("model classes", summary.classes),
+                ("their model classes", summary.classes),
                 ("operators", len(summary.operators)),
                 ("statements per graph, median / largest", _spread(summary.statements)),
                 ("elements in arguments, median / largest", _spread(summary.elements)),
@@ -89,7 +89,8 @@ dataset, and its lists carry the prefix `passnet_`.
 | use | `passbench dataset unpack --list sample_lists/eval/passnet_fusible_eval_samples.txt` | writes sample directories |
 
 *Sole operators* are single statements. A *fusible* run is a maximal run of two or more statements in which no
-statement after the first adds a kernel. *Typical* sequences have 4 to 63 operators and occur in at least two
+statement after the first adds a kernel to those of the model up to there; it may work for kernels that began
+before it, so a run may touch several. *Typical* sequences have 4 to 63 operators and occur in at least two
 models: adjacent pairs are folded into one symbol, the most frequent first. Evaluation samples are chosen greedily
 to cover the operator transitions of a Markov model over all sequences, rare ones counting more.
 
@@ -101,7 +102,9 @@ captures through `torch.compile` and measures every value; `cut` and `write_cut`
 {table(("category", "train samples", "train graphs", "eval samples", "eval graphs"), uses)}
 
 A sample groups graphs of one skeleton: the same operators, wired alike, in several float types and
-sizes. No skeleton and no graph of an evaluation sample is in a training sample of any category.
+sizes. No operator sequence, skeleton or graph of an evaluation sample is in a training sample of any
+category. Parts overlap all the same: a short evaluation sequence may stand inside a longer training graph, and
+most models have parts on both sides.
 
 ## Types, sizes, sources
 

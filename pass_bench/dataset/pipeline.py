@@ -48,14 +48,19 @@ def vary(root: Path, budget: Budget | None = None, *, report: Report = print) ->
     return count
 
 
-def check(root: Path, *, report: Report = print) -> Counter[str]:
+def check(root: Path, *, report: Report = print, done: list[int] | None = None) -> Counter[str]:
     """Verify the planned graphs that were not verified yet; returns the reasons of those dropped, counted.
 
     Skeletons come in an order of their hashes, each complete, so that a part of the work is a fair sample.
+    How many were verified now is appended to `done`.
     """
     graphs = sorted(load_plan(root), key=_by_skeleton)
+    before = len(read_verified(root / "verified.jsonl"))
     found = verify(graphs, root / "verified.jsonl", report=report)
-    return Counter(reason for reason in found.values() if reason is not None)
+    if done is not None:
+        done.append(len(found) - before)
+    planned = {graph.uid for graph in graphs}
+    return Counter(reason for uid, reason in found.items() if reason is not None and uid in planned)
 
 
 def _by_skeleton(graph: PlannedGraph) -> tuple[str, str, int, int, str]:

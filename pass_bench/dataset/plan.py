@@ -13,7 +13,7 @@ from pass_bench.dataset.cut import Cut, argument_metas, cut, print_code
 from pass_bench.dataset.decompose import Category, Span, fusible_runs, sole_ops, typical_spans
 from pass_bench.dataset.listing import Listing
 from pass_bench.dataset.store import ModelRecord, Traced
-from pass_bench.dataset.vary import DTYPES, ORIGINAL, in_dtype, resized
+from pass_bench.dataset.vary import DTYPES, ORIGINAL, in_dtype, resized, sizes_of
 from pass_bench.errors import BadInput
 
 HALVES = frozenset({"float16", "bfloat16"})
@@ -267,7 +267,7 @@ def _planned(
         operators=piece.operators,
         code=print_code(piece, "fx" if spelling == "fx" else "source"),
         metas=metas,
-        constraints=print_constraints(graph, piece),
+        constraints=print_constraints(graph, piece, sizes_of(graph, dim)),
         kernels=part.kernels,
         class_name=record.class_name,
     )

@@ -23,10 +23,14 @@ _FULL_PRECISION = (".float()", "torch.float32", "torch.double", "torch.float64")
 
 def resized(graph: Traced, dim: int) -> Listing | None:
     """The listing in the sizes of a dim folder; None where the captures do not say how sizes follow."""
+    return graph.listing if dim == ORIGINAL else at_sizes(graph, *sizes_of(graph, dim))
+
+
+def sizes_of(graph: Traced, dim: int) -> tuple[int, int]:
+    """Batch and sequence size in a dim folder."""
     if dim == ORIGINAL:
-        return graph.listing
-    batch, sequence = PAIRS[dim] if graph.sequence is not None else (BATCHES[dim], graph.sizes[1])
-    return at_sizes(graph, batch, sequence)
+        return graph.sizes
+    return PAIRS[dim] if graph.sequence is not None else (BATCHES[dim], graph.sizes[1])
 
 
 def at_sizes(graph: Traced, batch: int, sequence: int) -> Listing | None:

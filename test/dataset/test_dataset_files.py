@@ -100,7 +100,7 @@ def test_verified_graphs_are_not_verified_again(built: Path) -> None:
     with (built / "verified.jsonl").open("a") as file:
         file.write('{"uid": "cut of')  # what a kill leaves
     pipeline.check(built, report=lambda _: None)
-    assert (built / "verified.jsonl").read_bytes() == before + b'{"uid": "cut of'
+    assert (built / "verified.jsonl").read_bytes() == before + b'{"uid": "cut of\n'
     (built / "verified.jsonl").write_bytes(before)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ NOT_FINITE = "gn_test_error_model"
 SMALL = 16_000
 
 
-@cache
+@lru_cache(maxsize=1)  # a capture holds every value of its graph: gigabytes over all graphs
 def captured(folder: Path) -> Captured:
     return capture_graph(read_graph(folder), check=folder.name != NOT_FINITE)
 
@@ -102,7 +102,7 @@ def round_trip(folder: Path, span: tuple[int, int], out: Path) -> None:
             torch.testing.assert_close(output, values[name], rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
-@cache
+@lru_cache(maxsize=1)
 def source_values(folder: Path) -> dict[str, torch.Tensor]:
     return values_of(captured(folder))
 

@@ -199,11 +199,14 @@ def test_nothing_of_an_evaluation_sample_is_in_train() -> None:
     graphs = [planned(f"f{i}", ("a", "b", f"op{i}")) for i in range(6)]
     graphs += [planned(f"t{i}", ("a", "b", f"op{i}"), category="typical_subgraphs") for i in range(6)]
     graphs += [planned("f0", ("s",), category="sole_op_subgraphs")]
+    graphs += [planned(f"w{i}", ("a", "b", f"op{i}"), skeleton=f"wired otherwise {i}") for i in range(6)]
     parts = split(group(graphs), 2)
     chosen = [one for groups in parts.evaluation.values() for one in groups]
     kept = [one for groups in parts.train.values() for one in groups]
     assert len(chosen) == 4 and len({one.skeleton for one in chosen}) == 4
     assert not {one.skeleton for one in chosen} & {one.skeleton for one in kept}
+    assert len({one.operators for one in chosen}) == 4
+    assert not {one.operators for one in chosen} & {one.operators for one in kept}
     uids = {graph.uid for one in chosen for graph in one.graphs}
     assert not uids & {graph.uid for one in kept for graph in one.graphs}
     assert all(isinstance(one, Group) for one in kept)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pass_bench.dataset.children import fork, killed_from_outside
 from pass_bench.dataset.listing import Listing
 from pass_bench.dataset.store import Delta, ModelRecord, Traced, delta_of, read_record, write_record
 from pass_bench.dataset.zoo.entry import Built, Entry
@@ -27,7 +28,7 @@ class Limits:
     """What a child may use: seconds of wall time and of one core, and GiB of address space."""
 
     seconds: int = 600
-    cpu_seconds: int = 20
+    cpu_seconds: int = 90
     memory_gib: int = 12
 
 
@@ -70,13 +71,15 @@ def harvest(
 
     The entries of a class share a forked child, which writes every record in one step, so a kill at any time
     loses only what was running. An entry that kills its child or runs too long leaves a record that says so,
-    and another child goes on with the rest of its class.
+    and another child goes on with the rest of its class. One whose child was killed from outside is tried
+    once more.
     """
     limits = limits or Limits()
     warm_up()
     waiting = families(entry for entry in entries if not record_path(root, entry).exists())
     report(f"{sum(map(len, waiting))} entries of {len(waiting)} classes to extract")
     running: dict[int, tuple[list[Entry], float]] = {}
+    again: set[str] = set()
     done = 0
     try:
         while waiting or running:
@@ -88,6 +91,10 @@ def harvest(
                 continue
             family, started = running.pop(pid)
             left = [entry for entry in family if not record_path(root, entry).exists()]
+            if left and killed_from_outside(status) and left[0].key not in again:
+                again.add(left[0].key)
+                waiting.insert(0, left)
+                left, family = [], family[: len(family) - len(left)]
             if left:
                 reason = f"killed by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "died"
                 failed = _failed(left[0], reason, time.monotonic() - started)
@@ -128,7 +135,7 @@ def _failed(entry: Entry, reason: str, seconds: float) -> ModelRecord:
 
 
 def _start(family: Sequence[Entry], root: Path, limits: Limits) -> int:
-    pid = os.fork()
+    pid = fork()
     if pid:
         return pid
     code = 1

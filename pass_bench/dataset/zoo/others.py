@@ -248,7 +248,7 @@ def geometric_catalog() -> Iterator[Entry]:
     """Basic graph neural networks of torch_geometric in several widths."""
     names = ("GCN", "GraphSAGE", "GIN", "GAT", "PNA", "EdgeCNN")
     convs = sorted(_CONVOLUTIONS)
-    for rank, width in enumerate((64, 16, 128)):
+    for rank, width in enumerate((64, 16, 128, 32, 256)):
         for name in names:
             yield Entry(
                 "torch_geometric", f"{name}_{width}", name, {"model": name, "width": width}, rank, "graph"

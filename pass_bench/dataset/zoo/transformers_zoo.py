@@ -20,6 +20,8 @@ WIDTHS: Mapping[str, tuple[int, int]] = {
     "w128": (128, 2),
     "w384": (384, 6),
     "w64": (64, 4),
+    "w192": (192, 6),
+    "w320": (320, 5),
 }
 _HEADS = (
     "MODEL_MAPPING_NAMES",
