@@ -1,81 +1,202 @@
 """What the guards cost: timed calls and whole evaluations of one sample with guards on and off, in turns.
 
-    python benchmarks/guard_cost.py [SAMPLE] [--rounds 10] [--device auto]
+    python benchmarks/guard_cost.py [SAMPLE] [--device auto] [--pairs 12] [--rounds 8] [--seconds 60]
 
-Timed calls are compared by the speedup against eager, which is timed in turns with them and so takes out what
-the machine does meanwhile. Exit code 0: the interval of the ratio lies within +-2 %, and an evaluation takes
-at most 1.5 times as long.
+Timed calls: in each pair two processes hold the same compiled graph and are timed in short blocks, in turns.
+Then one of them goes through everything that guards do in an evaluation (the watched call, audited calls
+between blocks, a control), and both are timed again. What the guards cost is how much more the one changed
+than the other: this leaves out what differs between two processes from the start (where their memory lies)
+and what the machine does meanwhile. Whole evaluations: wall time of the same graphs, in turns.
+
+Exit code 0: the 95 % interval of the timed calls lies within +-2 %, and an evaluation takes at most 1.5 times
+as long. `--seconds` bounds the run: no pair and no round begins after that.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import random
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from pass_bench.data import read_sample
+from pass_bench.data import Sample, read_sample
 from pass_bench.results.records import EvalSettings
+from pass_bench.worker.control import Control
+from pass_bench.worker.conversation import RECORDED_SEED, Conversation
 from pass_bench.worker.evaluate import Evaluator
+from pass_bench.worker.integrity import Integrity
+from pass_bench.worker.messages import Entered, Prepared, PrepareRequest, ReferenceJob
+from pass_bench.worker.trials import Trials
 
 DEFAULT = Path(__file__).resolve().parent.parent / "samples/fusible_subgraphs/gpt2/gelu_tanh"
+BLOCKS = 12  # before the guards, and as many after them
+ROUNDS = 12  # in a block
+DRAWS = 4000
 
 
-def interval(ratios: list[float], draws: int = 4000) -> tuple[float, float, float]:
-    """Median and 95 % bootstrap interval."""
+class Side:
+    """One process with the compiled graph, timed block by block."""
+
+    def __init__(self, evaluator: Evaluator, sample: Sample, index: int, stack: contextlib.ExitStack):
+        assert evaluator._zygote is not None and evaluator._references is not None
+        reference = sample.graphs[index]
+        self._zygote, self._stack = evaluator._zygote, stack
+        self._job = evaluator._job(sample, reference.path, sample.pass_dir, None)
+        self._settings = evaluator.settings
+        loan = stack.enter_context(evaluator._references.lend())
+        candidate = stack.enter_context(evaluator._zygote.fork("candidate"))
+        self._talk = Conversation(self._settings, self._job.device, loan.child)
+        self._talk.with_candidate(candidate)
+        self._talk.send(self._job)
+        self._talk.send(PrepareRequest())
+
+    def prepare(self) -> None:
+        """Wait for the compiled graph, run it once, warm it."""
+        job = self._job
+        self._talk.reference_ask(ReferenceJob(graph_path=job.graph_path, device=job.device, seed=job.seed))
+        self._recorded = self._talk.draw("recorded", RECORDED_SEED)
+        self._talk.reply("entering its box", Entered)
+        prepared = self._talk.reply("compiling", Prepared)
+        done, _ = self._talk.run("recorded", self._recorded)
+        self._run_ns = done.nanoseconds
+        self._trials = Trials(
+            ask=self._talk.timed,
+            settings=self._settings,
+            device=job.device,
+            mutated=self._recorded.effects,
+            unrewritten=prepared.has_unrewritten,
+        )
+        self._trials.warm()
+        self._integrity: Integrity | None = None
+        self._later = False
+
+    def watch(self, late: bool) -> None:
+        """Do what guards do before the trials; with `late` the watched call comes in the middle of them."""
+        control = self._stack.enter_context(Control(self._zygote, self._job, self._recorded.effects))
+        self._integrity = Integrity(self._talk, self._settings, self._job.device, "", self._recorded)
+        self._later = late
+        if not late:
+            self._integrity.guarded_call(self._run_ns)
+        self._integrity.before_trials(control, self._settings.warmup, 1.0)
+
+    def block(self) -> tuple[float, float]:
+        """Medians of a block: eager, compiled, in nanoseconds; then what guards do between blocks."""
+        self._trials.again(ROUNDS)
+        arms = self._trials.blocks[-1].arms
+        if self._integrity is not None:
+            self._integrity.between_blocks(self._trials)
+            if self._later:
+                self._later = False
+                self._integrity.guarded_call(self._run_ns)
+        return statistics.median(arms[0]), statistics.median(arms[1])
+
+
+def compare(
+    evaluator: Evaluator, sample: Sample, index: int, order: random.Random
+) -> tuple[float, float, float]:
+    """Logarithms of what guards cost in one pair: compiled calls, eager ones, compiled ones afterwards."""
+    with contextlib.ExitStack() as stack:
+        guarded, free = (Side(evaluator, sample, index, stack) for _ in range(2))
+        for side in (guarded, free):
+            side.prepare()
+        medians: dict[tuple[bool, bool], list[tuple[float, float]]] = {}
+        for after in (False, True):
+            if after:
+                guarded.watch(late=order.random() < 0.5)
+            for _ in range(BLOCKS):
+                for watched in order.sample((True, False), 2):
+                    side = guarded if watched else free
+                    medians.setdefault((after, watched), []).append(side.block())
+        log = {
+            (after, watched, arm): math.log(statistics.median(block[arm] for block in blocks))
+            for (after, watched), blocks in medians.items()
+            for arm in (0, 1)
+        }
+    eager, compiled = (
+        log[True, True, arm] - log[False, True, arm] - log[True, False, arm] + log[False, False, arm]
+        for arm in (0, 1)
+    )
+    return compiled, eager, log[True, True, 1] - log[True, False, 1]
+
+
+def interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Ratio of the mean logarithm and its 95 % bootstrap interval over pairs."""
     chooser = random.Random(1)
-    medians = sorted(statistics.median(chooser.choices(ratios, k=len(ratios))) for _ in range(draws))
-    return statistics.median(ratios), medians[int(0.025 * draws)], medians[int(0.975 * draws)]
+    means = sorted(statistics.fmean(chooser.choices(values, k=len(values))) for _ in range(DRAWS))
+    chosen = (statistics.fmean(values), means[int(0.025 * DRAWS)], means[int(0.975 * DRAWS)])
+    return tuple(math.exp(value) for value in chosen)  # type: ignore[return-value]
+
+
+def whole(
+    evaluators: dict[bool, Evaluator], sample: Sample, graphs: Sequence[int], rounds: int, end: float
+) -> dict[bool, list[float]]:
+    """Seconds of whole evaluations with guards and without, in turns; the first round fills the caches."""
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(rounds + 1):
+        for guards in (True, False) if number % 2 else (False, True):
+            if number > 2 and time.monotonic() > end:
+                return seconds
+            start = time.monotonic()
+            results = evaluators[guards].evaluate(sample, only=graphs)
+            if number:
+                seconds[guards].append(time.monotonic() - start)
+            for result in results:
+                if result.e2e is None:
+                    raise SystemExit(f"{result.graph}: {result.verdict}: {result.reason}")
+    return seconds
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sample", type=Path, nargs="?", default=DEFAULT)
-    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--pairs", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=8, help="whole evaluations of each kind")
     parser.add_argument("--graphs", type=int, default=2, help="how many graphs of the sample")
+    parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--out", type=Path, help="append the lines to this file")
     options = parser.parse_args()
+    begin = time.monotonic()
     sample = read_sample(options.sample)
-    chosen = range(min(options.graphs, len(sample.graphs)))
-    speedup: dict[tuple[bool, int], list[float]] = {}
-    seconds: dict[bool, float] = {True: 0.0, False: 0.0}
-    evaluators = {
-        guards: Evaluator(EvalSettings(device=options.device, guards=guards)).__enter__()
-        for guards in (True, False)
-    }
-    try:
-        for number in range(options.rounds + 1):  # the first round fills the kernel caches
-            for guards in (True, False) if number % 2 else (False, True):
-                start = time.monotonic()
-                results = evaluators[guards].evaluate(sample, only=chosen)
-                if number == 0:
-                    continue
-                seconds[guards] += time.monotonic() - start
-                for result in results:
-                    if result.e2e is None:
-                        print(f"{result.graph}: {result.verdict}: {result.reason}")
-                        return 1
-                    speedup.setdefault((guards, result.index), []).append(result.e2e.speedup)
-        device = evaluators[True].environment
-    finally:
-        for evaluator in evaluators.values():
-            evaluator.close()
-    ratios = [
-        on / off
-        for index in chosen
-        for on, off in zip(speedup[True, index], speedup[False, index], strict=True)
+    graphs = list(range(min(options.graphs, len(sample.graphs))))
+    end = begin + (options.seconds or 1e9)
+    order = random.Random(1)
+    with Evaluator(EvalSettings(device=options.device, guards=True)) as on:
+        with Evaluator(EvalSettings(device=options.device, guards=False), host=on) as off:
+            middle = begin + (options.seconds or 2e9) * 0.45
+            seconds = whole({True: on, False: off}, sample, graphs, options.rounds, middle)
+            pairs: list[tuple[float, float, float]] = []
+            for number in range(options.pairs):
+                if number > 3 and time.monotonic() > end:
+                    break
+                pairs.append(compare(on, sample, graphs[number % len(graphs)], order))
+                print(f"pair {number + 1}: {math.exp(pairs[-1][0]):.4f}", file=sys.stderr, flush=True)
+        environment = on.environment
+    calls, eager, plain = (interval([pair[part] for pair in pairs]) for part in range(3))
+    times = statistics.median(seconds[True]) / statistics.median(seconds[False])
+    held = calls[1] >= 0.98 and calls[2] <= 1.02 and times <= 1.5
+    name = environment.device_name if environment else ""
+    shown = f"{options.sample.parent.name}/{options.sample.name}"
+    on_s, off_s = (statistics.median(seconds[guards]) for guards in (True, False))
+    lines = [
+        f"{name}, {shown}, {len(graphs)} graphs, {len(pairs)} pairs of {2 * BLOCKS * ROUNDS} calls",
+        "timed calls, guards on against off: {:.4f} [{:.4f}, {:.4f}]".format(*calls),
+        "eager calls beside them: {:.4f} [{:.4f}, {:.4f}]".format(*eager),
+        "timed calls, without regard to before: {:.4f} [{:.4f}, {:.4f}]".format(*plain),
+        f"whole evaluation: {on_s:.2f} s against {off_s:.2f} s (medians of {len(seconds[True])}),",
+        f"that is {times:.2f} times as long",
+        f"within 2 % and 1.5 times: {'yes' if held else 'no'}; {time.monotonic() - begin:.0f} s",
     ]
-    middle, low, high = interval(ratios)
-    whole = seconds[True] / seconds[False]
-    name = device.device_name if device else ""
-    print(f"{name} {options.sample.name}, {len(chosen)} graphs, {options.rounds} rounds")
-    print(f"timed calls, guards on against off: {middle:.4f} [{low:.4f}, {high:.4f}]")
-    on_s, off_s = (seconds[guards] / options.rounds for guards in (True, False))
-    print(f"whole evaluation: {on_s:.2f} s against {off_s:.2f} s")
-    print(f"that is {whole:.2f} times as long")
-    return 0 if low >= 0.98 and high <= 1.02 and whole <= 1.5 else 1
+    print("\n".join(lines))
+    if options.out is not None:
+        with options.out.open("a") as file:
+            file.write("\n".join(f"- {line}" for line in lines) + "\n")
+    return 0 if held else 1
 
 
 if __name__ == "__main__":
