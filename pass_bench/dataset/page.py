@@ -86,6 +86,7 @@ dataset, and its lists carry the prefix `passnet_`.
 | verify | `passbench dataset verify` | runs every graph twice in eager on the CPU and drops what is no test of a pass |
 | group | `passbench dataset group` | groups graphs of one skeleton into samples and chooses those for evaluation |
 | publish | `passbench dataset publish` | writes shards, lists and the datasheet |
+| any time | `passbench dataset status` | says what every stage came to: `benchmarks/dataset.md` is what it printed for this set |
 | use | `passbench dataset unpack --list sample_lists/eval/passnet_fusible_eval_samples.txt` | writes sample directories |
 
 *Sole operators* are single statements. A *fusible* run is a maximal run of two or more statements in which no

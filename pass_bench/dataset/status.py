@@ -19,7 +19,10 @@ _REASONS = 30
 
 
 def status(work: Path, count: int = EVAL_SAMPLES) -> str:
-    """The page for a work folder, in Markdown; BadInput where nothing was extracted."""
+    """The page for a work folder, in Markdown; BadInput where nothing was extracted.
+
+    What benchmarks printed is appended from the files checks/*.txt of the folder.
+    """
     records = load_records(work)
     found = tally(records)
     planned = list(load_plan(work)) if (work / "plan.jsonl.zst").exists() else []
@@ -30,7 +33,9 @@ def status(work: Path, count: int = EVAL_SAMPLES) -> str:
         one for groups in (parts.train, parts.evaluation) for members in groups.values() for one in members
     ]
     kept = [graph for one in shipped for graph in one.graphs]
-    lowered = [path for path in (work / "lowered").rglob("*.json") if path.read_text() != "null"]
+    tried = [path.read_text() for path in (work / "lowered").rglob("*.json")]
+    refused = tried.count("null")
+    lowering = f"{len(tried) - refused} models lowered up to Inductor's scheduler; {refused} it does not take"
     columns = ("library", "tried", "captured", "distinct graphs", "classes tried", "classes captured")
     dropped = Counter(
         verified[graph.uid] for graph in {g.uid: g for g in planned}.values() if verified.get(graph.uid)
@@ -39,10 +44,15 @@ def status(work: Path, count: int = EVAL_SAMPLES) -> str:
 
 Printed by `passbench dataset status --work WORK`, from the records of every stage.
 
+    passbench dataset extract transformers timm torchvision torchaudio diffusers smp torch_geometric
+    passbench dataset decompose && passbench dataset vary && passbench dataset verify
+    passbench dataset publish && passbench dataset stats
+
 ## Extraction
 
-{table(columns, found.rows)}
+Tried is what a run was let get to (`--ranks`, `--limit`), the first of every class first.
 
+{table(columns, found.rows)}
 {found.varied.total()} captures also say how the graph follows the batch size, the length or the float type.
 *Distinct graphs*: some names build the same network (a width that a class ignores, a class that only renames
 another); those count once.
@@ -54,7 +64,7 @@ another); those count once.
 | stage | came to |
 |---|---|
 | extract | {found.captured.total()} of {found.tried.total()} configurations captured |
-| decompose | {len(lowered)} models lowered with Inductor up to its scheduler |
+| decompose | {lowering} |
 | vary | {_counted(planned)} planned |
 | verify | {_counted(good)} kept; {dropped.total()} graphs dropped |
 | group | {len(shipped)} samples of {_counted(kept)} |
@@ -71,7 +81,15 @@ of one skeleton are kept, and no graph twice.
 ## Wall time
 
 {_times(work, found)}
-"""
+{_checks(work / "checks")}"""
+
+
+def _checks(folder: Path) -> str:
+    """What benchmarks printed, as it was kept in the work folder."""
+    return "".join(
+        f"\n## {path.stem.replace('_', ' ').capitalize()}\n\n```\n{path.read_text().strip()}\n```\n"
+        for path in sorted(folder.glob("*.txt"))
+    )
 
 
 def _counted(graphs: Sequence[PlannedGraph]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +18,8 @@ from pass_bench.data.lists import read_graph_rows, read_sample_list
 from pass_bench.dataset import pipeline
 from pass_bench.dataset.plan import Budget
 from pass_bench.dataset.record import record
-from pass_bench.dataset.store import ModelRecord, Traced, delta_of, write_record
+from pass_bench.dataset.stages import stage_times, timed
+from pass_bench.dataset.store import ModelRecord, Traced, delta_of, read_record, write_record
 from pass_bench.dataset.unpack import import_published, materialize, unpack
 from pass_bench.dataset.weights import fill_weights
 from pass_bench.errors import BadInput, HarnessFailure
@@ -215,3 +218,36 @@ def test_the_page_is_generated_from_the_shards(built: Path, tmp_path: Path) -> N
         "| eval samples | eval graphs", "| eval samples |"
     )
     assert (tmp_path / "d" / "statements.png").stat().st_size > 1000
+
+
+def test_the_status_counts_what_the_records_say(built: Path, tmp_path: Path) -> None:
+    from pass_bench.dataset.status import status
+
+    root = tmp_path / "work"
+    shutil.copytree(built, root)
+    same = read_record(root / "models" / "toys" / "A_8.json.zst")
+    write_record(replace(same, name="A_again"), root / "models" / "toys" / "A_again.json.zst")
+    for name, failure in (("C", "BadInput: C: too many parameters"), ("D", "killed by signal 24")):
+        write_record(
+            ModelRecord("toys", name, name, failure=failure), root / "models/toys" / f"{name}.json.zst"
+        )
+    (root / "stages.jsonl").write_text('{"stage": "vary", "seconds": 2.5, "done": 3}\n' * 2)
+    (root / "checks").mkdir()
+    (root / "checks" / "round_trip.txt").write_text("7 parts, 0 differ\n")
+    text = status(root, 2)
+    assert "| toys | 6 | 4 | 3 | 4 | 2 |" in text and "| together | 6 | 4 | 3 | 4 | 2 |" in text
+    assert "| larger than the limits allow | 1 |" in text
+    assert "| took more than its share of time or memory | 1 |" in text
+    assert "| vary | 2 | 5 | 6 |" in text and "## Round trip\n\n```\n7 parts, 0 differ\n```" in text
+    graphs = {graph.uid for graph in pipeline.load_plan(root)}
+    assert f"{len(graphs)} graphs of" in text
+
+
+def test_stages_note_their_time(tmp_path: Path) -> None:
+    for count in (2, 3):
+        with timed(tmp_path / "work", "verify") as done:
+            done.append(count)
+    with pytest.raises(KeyError), timed(tmp_path / "work", "verify"):
+        raise KeyError("what fails is not logged")
+    (line,) = stage_times(tmp_path / "work")
+    assert (line.stage, line.runs, line.done) == ("verify", 2, 5)
