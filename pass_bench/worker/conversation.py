@@ -105,14 +105,16 @@ class Conversation:
         self.reference_send(request)
         return self.reference_reply()
 
-    def draw(self, regime: Regime, seed: int | None = None, nudge: int | None = None) -> Drawn:
+    def draw(
+        self, regime: Regime, seed: int | None = None, nudge: int | None = None, light: bool = False
+    ) -> Drawn:
         """Have the reference draw inputs and run eager on them; without a seed a secret one."""
         if regime == "recorded":
-            request = DrawRequest(regime=regime, seed=RECORDED_SEED, nudge=nudge)
+            request = DrawRequest(regime=regime, seed=RECORDED_SEED, nudge=nudge, light=light)
         elif seed is not None:
-            request = DrawRequest(regime=regime, seed=seed)
+            request = DrawRequest(regime=regime, seed=seed, light=light)
         else:
-            request = DrawRequest(regime=regime, seed=secrets.randbelow(2**31), redraws=REDRAWS)
+            request = DrawRequest(regime=regime, seed=secrets.randbelow(2**31), redraws=REDRAWS, light=light)
         drawn: Drawn = self.reference_ask(request)
         return drawn
 

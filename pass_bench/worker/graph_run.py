@@ -343,9 +343,9 @@ class GraphRun:
         if self._settings.compat:
             return
         regime: Regime = "random" if "random" in self._scored_regimes() else "recorded"
-        drawn = self._talk.draw("random") if regime == "random" else None
+        drawn = self._talk.draw("random", light=True) if regime == "random" else None
         if drawn is None or drawn.skipped:
-            drawn, regime = self._talk.draw("recorded"), "recorded"
+            drawn, regime = self._talk.draw("recorded", light=True), "recorded"
         compared = self._compare(regime, drawn)
         report = RegimeReport(
             regime=regime, seed=drawn.seed, passes_from=compared.passes_from, tensors=compared.tensors

@@ -209,9 +209,9 @@ class Integrity:
         keep = secrets.choice([number for number in range(rounds) if number not in known])
         regime: Regime = "recorded" if mode == "nudged" else "random"
         if mode == "nudged":
-            drawn = self._talk.draw("recorded", nudge=seeds[keep])
+            drawn = self._talk.draw("recorded", nudge=seeds[keep], light=True)
         else:
-            drawn = self._talk.draw("random", seed=seeds[keep])
+            drawn = self._talk.draw("random", seed=seeds[keep], light=True)
         if drawn.skipped:
             return None
         audit = Audit(
@@ -247,10 +247,10 @@ class Integrity:
 
     def _draw(self) -> Drawn:
         if self._random:
-            drawn = self._talk.draw("random")
+            drawn = self._talk.draw("random", light=True)
             if not drawn.skipped:
                 return drawn
-        self._talk.draw("recorded")
+        self._talk.draw("recorded", light=True)
         return self._recorded
 
 

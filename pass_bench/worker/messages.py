@@ -141,7 +141,8 @@ class ReferenceJob(Message):
 class DrawRequest(Message):
     """Make inputs of a regime and run eager; a draw on which eager fails is repeated with the next seed.
 
-    With `nudge`, a few elements are changed afterwards (guard/audit.py).
+    With `nudge`, a few elements are changed afterwards (guard/audit.py). A `light` draw checks a call and is
+    not scored: no float64 run, no null baselines.
     """
 
     kind: Literal["draw"] = "draw"
@@ -149,6 +150,7 @@ class DrawRequest(Message):
     seed: int
     redraws: int = 0
     nudge: int | None = None
+    light: bool = False
 
 
 class Drawn(Message):

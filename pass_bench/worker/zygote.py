@@ -24,7 +24,15 @@ from pass_bench.worker.protocol import Channel, PeerClosed
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PRELOAD = {
-    "base": ("torch", "torch.fx", "triton", "triton.language", "numpy"),
+    "base": (
+        "torch",
+        "torch.fx",
+        "triton",
+        "triton.language",
+        "numpy",
+        "pass_bench.fx",
+        "pass_bench.inputs",
+    ),
     "dynamo": ("torch._dynamo", "torch._dynamo.convert_frame"),
     "rewrite": (
         "torch.fx.experimental.symbolic_shapes",
