@@ -24,27 +24,22 @@ def _total(x, residual, at):
 @triton.jit
 def _kernel(x, residual, weight, total, out, eps, COLS: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * COLS
-    # Eager reduces a row with one warp: each of the 32 lanes has four accumulators, which take turns ...
-    lane = row + tl.arange(0, 32)
-    s0 = tl.zeros([32], dtype=tl.float32)
-    s1 = tl.zeros([32], dtype=tl.float32)
-    s2 = tl.zeros([32], dtype=tl.float32)
-    s3 = tl.zeros([32], dtype=tl.float32)
+    # Eager reduces a row with one warp. Each lane loads four neighbours at a time, has an accumulator for
+    # each of the four and adds these up at the end ...
+    group = tl.arange(0, 32)[:, None] * 4 + tl.arange(0, 4)[None, :]
+    sums = tl.zeros([32, 4], dtype=tl.float32)
     for start in tl.static_range(0, COLS, 128):
-        v0 = _total(x, residual, lane + start)
-        v1 = _total(x, residual, lane + (start + 32))
-        v2 = _total(x, residual, lane + (start + 64))
-        v3 = _total(x, residual, lane + (start + 96))
-        s0 += v0 * v0
-        s1 += v1 * v1
-        s2 += v2 * v2
-        s3 += v3 * v3
-    # ... and are added up, then neighbouring lanes, neighbouring pairs, and so on.
+        v = _total(x, residual, row + start + group)
+        sums += v * v
+    even, odd = tl.split(tl.reshape(sums, [32, 2, 2]))
+    s0, s2 = tl.split(even)
+    s1, s3 = tl.split(odd)
     s = ((s0 + s1) + s2) + s3
-    s = tl.sum(tl.reshape(s, [16, 2]), axis=1)
-    s = tl.sum(tl.reshape(s, [8, 2]), axis=1)
-    s = tl.sum(tl.reshape(s, [4, 2]), axis=1)
-    s = tl.sum(tl.reshape(s, [2, 2]), axis=1)
+    # ... then lanes are added to those 16 away, 8 away, and so on.
+    s = tl.sum(tl.reshape(s, [2, 16]), axis=0)
+    s = tl.sum(tl.reshape(s, [2, 8]), axis=0)
+    s = tl.sum(tl.reshape(s, [2, 4]), axis=0)
+    s = tl.sum(tl.reshape(s, [2, 2]), axis=0)
     scale = tl.rsqrt(tl.sum(s, axis=0) / COLS + eps)
     cols = tl.arange(0, COLS)
     v = _total(x, residual, row + cols)
