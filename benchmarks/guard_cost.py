@@ -164,11 +164,12 @@ def main() -> int:
     begin = time.monotonic()
     sample = read_sample(options.sample)
     graphs = list(range(min(options.graphs, len(sample.graphs))))
-    end = begin + (options.seconds or 1e9)
+    seconds_left = options.seconds or 1e9
+    end = begin + seconds_left
     order = random.Random(1)
     with Evaluator(EvalSettings(device=options.device, guards=True)) as on:
         with Evaluator(EvalSettings(device=options.device, guards=False), host=on) as off:
-            middle = begin + (options.seconds or 2e9) * 0.45
+            middle = begin + 0.45 * seconds_left
             seconds = whole({True: on, False: off}, sample, graphs, options.rounds, middle)
             pairs: list[tuple[float, float, float]] = []
             for number in range(options.pairs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +13,8 @@ from pass_bench.errors import BadInput, HarnessFailure
 
 SUITE = Path(pass_bench.__file__).resolve().parent.parent / "test" / "redteam"
 EXIT_BROKEN = 2
+GPU_JOBS = 8
+GPU_SECONDS = 140.0
 
 
 @click.command("check")
@@ -45,9 +48,9 @@ def check_command(sample: Path, pass_dir: Path | None, device: str, no_match: bo
 @click.option("--compiler", "compilers", multiple=True, help="Evaluate under this compiler; may be repeated.")
 @click.option("--only", multiple=True, help="Name of a case; may be repeated.")
 @click.option("--every", type=int, default=1, help="Evaluate every N-th case only.")
-@click.option("--jobs", type=click.IntRange(1), default=1, help="How many cases to prepare at once.")
-@click.option("--seconds", type=float, default=None, help="Begin no further case after this long.")
-@click.option("--faults", is_flag=True, help="Crashes, hangs and floods too: what they cost.")
+@click.option("--jobs", type=click.IntRange(1), help="How many cases to prepare at once (CPU: 1, GPU: 8).")
+@click.option("--seconds", type=float, help="Begin no further case after this long (GPU: 140).")
+@click.option("--faults/--no-faults", default=None, help="Crashes, hangs and floods too (on a GPU: yes).")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Put the table into this file.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write a file with machine, tables and faults.")
 def selftest_command(
@@ -56,9 +59,9 @@ def selftest_command(
     compilers: tuple[str, ...],
     only: tuple[str, ...],
     every: int,
-    jobs: int,
+    jobs: int | None,
     seconds: float | None,
-    faults: bool,
+    faults: bool | None,
     markdown: Path | None,
     out: Path | None,
 ) -> int:
@@ -77,8 +80,10 @@ def selftest_command(
     cases = [case for case in read_cases(folder) if not only or case.name in only][::every]
     if not cases:
         raise BadInput(f"no case called {', '.join(only)}", path=folder)
-    session = Session(device, jobs, seconds, out, click.echo)
-    session.run(cases, compilers or COMPILERS, faults)
+    on_gpu = device == "cuda"
+    jobs = jobs or (max(1, min(GPU_JOBS, (os.cpu_count() or 1) // 2)) if on_gpu else 1)
+    session = Session(device, jobs, seconds or (GPU_SECONDS if on_gpu else None), out, click.echo)
+    session.run(cases, compilers or COMPILERS, on_gpu if faults is None else faults)
     if markdown is not None:
         put_table(markdown, table.markdown(session.outcomes), table.BEGIN, table.END)
     if session.unexpected:

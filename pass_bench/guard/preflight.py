@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -123,6 +124,7 @@ def _in_child(sample: Sample, pass_dir: Path, device: str) -> tuple[tuple[GraphM
         try:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             shown = (pass_dir.resolve(), sample.path.resolve())
+            tempfile.tempdir = None  # the parent's is not among what the box shows
             own = {"PATH": os.environ.get("PATH", ""), "HOME": "/tmp", "TRITON_INTERPRET": "1"}
             enter(SandboxSpec(read_only=shown, keep_fds=(write_end,), environment=own))
             answer = _match(texts, [reference.listed for reference in sample.graphs], pass_dir, device)

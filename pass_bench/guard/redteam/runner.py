@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,6 @@ from pathlib import Path
 from pass_bench.data import read_sample
 from pass_bench.errors import BadInput
 from pass_bench.guard.redteam.cases import Case, write_sample
-from pass_bench.guard.sandbox import FIRST_PRIVATE_UID
 from pass_bench.guard.source_rules import check_pass_dir
 from pass_bench.results.records import EnvironmentRecord, EvalSettings
 from pass_bench.worker.evaluate import Evaluator
@@ -38,17 +38,11 @@ class Outcome:
 
 
 class SuiteEvaluator(Evaluator):
-    """An evaluator whose cases share one cache, since most of them share their C++ kernels."""
+    """An evaluator whose cases share a cache, one for each thread, since most of them share their kernels."""
 
     def _cache_of(self, *_: object) -> Path:
-        with self._lock:
-            folder = self._caches / "suite"
-            if not folder.exists():
-                folder.mkdir()
-                if os.geteuid() == 0:  # all cases have the same user, since several may run at once
-                    owner = FIRST_PRIVATE_UID + os.getpid()
-                    os.chown(folder, owner, owner)
-            return folder
+        thread = Path(f"thread-{threading.get_ident()}")
+        return super()._cache_of(thread, thread)
 
 
 def check_source(case: Case) -> Outcome:
