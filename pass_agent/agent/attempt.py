@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from pass_agent.agent.budget import Ledger, Limits
 from pass_agent.agent.state import AttemptState, reply_messages
-from pass_agent.errors import ContextOverflow, ExitReason, Finished, QueryFailed
+from pass_agent.errors import AgentError, ContextOverflow, ExitReason, Finished, QueryFailed
 from pass_agent.evaluation.evaluator import Evaluation
 from pass_agent.evaluation.roofline import early_stop
 from pass_agent.journal.log import Journal, Start, Told
@@ -52,8 +52,9 @@ class Attempt:
         except Finished as finished:
             ended = self._end(finished)
         except Exception as error:
-            where = traceback.format_exception(error)[-1].strip()
-            ended = self._end(Finished(ExitReason.ENV_EXCEPTION, where))
+            foreseen = isinstance(error, AgentError)
+            what = str(error) if foreseen else traceback.format_exception(error)[-1].strip()
+            ended = self._end(Finished(ExitReason.ENV_EXCEPTION, what))
         self.journal.end(ended)
         return ended
 

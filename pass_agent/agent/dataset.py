@@ -53,4 +53,5 @@ def find_sample(task: Task, dataset: Path) -> Path:
     for base in (Path.cwd(), *dataset.resolve().parents, PACKAGE.parent):
         if (base / given).is_dir():
             return base / given
-    raise BadInput(f"the sample directory of {task.instance_id} is not there", path=given)
+    hint = "passbench dataset unpack --list LIST writes the samples of a list"
+    raise BadInput(f"the sample directory of {task.instance_id} is not there; {hint}", path=given)

@@ -20,7 +20,7 @@ from pass_agent.agent.dataset import find_file, find_sample, read_tasks
 from pass_agent.agent.prepare import Prepared, begin, load_evaluation, prepare
 from pass_agent.agent.settings import RunSettings
 from pass_agent.agent.summary import Summary, summarize, write_summary
-from pass_agent.errors import BadInput, ExitReason
+from pass_agent.errors import AgentError, BadInput, ExitReason
 from pass_agent.evaluation.pass_set import PassSet, load_pass_set, write_pass_set
 from pass_agent.journal.log import read_journal
 from pass_agent.journal.output import Output
@@ -171,7 +171,8 @@ class Runner:
         try:
             return self._attempt(one, attempt)
         except Exception as error:  # a broken journal, a full disk: its journal says how far it came
-            detail = traceback.format_exception(error)[-1].strip()
+            foreseen = isinstance(error, AgentError)
+            detail = str(error) if foreseen else traceback.format_exception(error)[-1].strip()
             with self.lock:
                 self.unrecorded.append(f"{one.task.instance_id} attempt {attempt}: {detail}")
             return Ended(reason=ExitReason.ENV_EXCEPTION, detail=detail[:500], reward_note=detail[:500])
@@ -210,10 +211,10 @@ class Runner:
         ended = [self.results.get((name, attempt)) for attempt in range(self.settings.attempts)]
         if any(end is None for end in ended):
             return
-        worth = [end for end in ended if end is not None and end.reward is not None]
+        worth = [end for end in ended if end is not None and end.best_pass_set]
         if not worth:
             return
-        best = self._best_set(max(worth, key=lambda end: end.reward or 0.0))
+        best = self._best_set(max(worth, key=_worth))
         if best is not None:
             write_pass_set(best, one.folder / "pass_dir")
             if self.settings.apply:
@@ -224,6 +225,11 @@ class Runner:
         summary = summarize(names, self.settings.attempts, self.results, self.ledger.cost, self.ledger.tokens)
         write_summary(summary, self.settings.folder / "summary.json")
         return summary
+
+
+def _worth(ended: Ended) -> float:
+    """What attempts are compared by: the reward; a correct set without one counts as fast as eager."""
+    return float(ended.solved) if ended.reward is None else ended.reward
 
 
 def describe_end(task: Task, attempt: int, ended: Ended) -> str:

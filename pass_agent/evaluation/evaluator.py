@@ -145,13 +145,13 @@ class Evaluator:
             return result("infra", str(error))
         try:
             ran = self._enter(box, pass_set)
-            files = {} if ran.lost else box.get()
+            files = {} if ran.lost else {name: _shown(data, box) for name, data in box.get().items()}
+            ran = ran.model_copy(update={"output": _shown(ran.output.encode(), box)})
         except RuntimeLost as error:
             return result("infra", str(error))
         finally:
             box.close()
-        graphs = read_results(files.get(RESULTS, b"").decode("utf-8", "replace"))
-        score = read_score(files.get(SCORE, b"").decode("utf-8", "replace"))
+        graphs, score = read_results(files.get(RESULTS, "")), read_score(files.get(SCORE, ""))
         more: dict[str, Any] = {"graphs": graphs, "log": cap(ran.output, 8000), "seconds": ran.seconds}
         failure = _failure(ran, self.settings.timeout_s)
         if failure:
@@ -180,6 +180,11 @@ class Evaluator:
         if self.settings.device:
             chosen["PASSNET_DEVICE"] = self.settings.device
         return chosen
+
+
+def _shown(data: bytes, box: Box) -> str:
+    """Text of an evaluation with paths as the model knows them, relative to the sample."""
+    return data.decode("utf-8", "replace").replace(f"{box.work}/", "")
 
 
 def _failure(ran: Ran, timeout_s: float) -> str:

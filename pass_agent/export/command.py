@@ -79,6 +79,8 @@ def refusal(
         return "their graphs are in an evaluation list"
     if episode.infra and not allow_infra:
         return "the harness failed in them"
+    if episode.reward is None and not allow_infra:
+        return "they have no reward"
     if episode.rejected and not allow_rejected:
         return "an integrity rule was broken in them"
     if min_score is not None and (episode.reward is None or episode.reward < min_score):

@@ -55,8 +55,8 @@ class Episode:
 
     @property
     def infra(self) -> bool:
-        """Whether the harness failed in it, or it has no reward."""
-        return self.reward is None or any(result["infra"] for result in self.evaluations)
+        """Whether the harness failed in it."""
+        return any(result["infra"] for result in self.evaluations)
 
     @property
     def rejected(self) -> bool:
@@ -71,6 +71,12 @@ class Episode:
     @property
     def graph_hashes(self) -> frozenset[str]:
         return frozenset(self.line["env_args"].get("graph_hashes", ()))
+
+    @cached_property
+    def group(self) -> str:
+        """The task and what it began with: attempts compare only where they were asked the same."""
+        opening = json.dumps(self.opening, sort_keys=True)
+        return f"{self.task}:{hashlib.sha256(opening.encode()).hexdigest()[:8]}"
 
     @cached_property
     def opening(self) -> list[Message]:

@@ -57,7 +57,7 @@ def dpo(episodes: Sequence[Episode], settings: FormatSettings) -> Iterator[Examp
 
     Whole trajectories make poor pairs: most of their text is observations, which no model wrote.
     """
-    for _, group in groupby(sorted(episodes, key=lambda one: one.task), key=lambda one: one.task):
+    for _, group in groupby(sorted(episodes, key=lambda one: one.group), key=lambda one: one.group):
         members = list(group)
         prompt = _plain_opening(members[0])
         ranked = _ranked(members)
@@ -97,11 +97,11 @@ def _answer(episode: Episode, pass_set: str) -> Message:
 
 
 def grpo(episodes: Sequence[Episode], settings: FormatSettings) -> Iterator[Example]:
-    """One record an attempt: its group (the task), reward, per-turn rewards and advantage within the group.
+    """One record an attempt: its group (task and prompt), reward, per-turn rewards, advantage in the group.
 
     Rewards are compared as log10, as AS averages; `turn_rewards` add up to log10(reward / 0.1).
     """
-    for task, group in groupby(sorted(episodes, key=lambda one: one.task), key=lambda one: one.task):
+    for name, group in groupby(sorted(episodes, key=lambda one: one.group), key=lambda one: one.group):
         members = [episode for episode in group if episode.reward]
         logs = [math.log10(episode.reward or 1.0) for episode in members]
         mean = sum(logs) / len(logs) if logs else 0.0
@@ -109,7 +109,7 @@ def grpo(episodes: Sequence[Episode], settings: FormatSettings) -> Iterator[Exam
         for episode, value in zip(members, logs, strict=True):
             plain = plain_messages(episode)
             yield {
-                "group_id": task,
+                "group_id": name,
                 "group_size": len(members),
                 "prompt": plain[: len(episode.opening)],
                 "completion": plain[len(episode.opening) :],

@@ -168,12 +168,12 @@ def _refusal(error: Any) -> Exception:
     if status in (408, 409, 425, 429) or status >= 500:
         if exhausted:
             return QueryFailed(f"HTTP {status}: {text}")
-        return Unusable(f"HTTP {status}: {text}", _retry_after(error.response.headers))
+        return Unusable(f"HTTP {status}: {text}", retry_after(error.response.headers))
     return QueryFailed(f"HTTP {status}: {text}")
 
 
-def _retry_after(headers: Any) -> float | None:
-    """Seconds to wait, from `retry-after-ms` or `Retry-After` (seconds or a date)."""
+def retry_after(headers: Any) -> float | None:
+    """Seconds to wait, from `retry-after-ms` or `Retry-After` (seconds or a date), if one of them says."""
     from email.utils import parsedate_to_datetime
 
     try:
@@ -231,11 +231,12 @@ def read_usage(answer: dict[str, Any], messages: Sequence[Message], price: Price
 
 def add_wasted(usage: Usage, wasted: Sequence[Usage]) -> Usage:
     """Add the tokens and the cost of answers that had to be asked for again."""
+    counted = [one for one in wasted if not one.estimated]
     more = {
-        "cost": usage.cost + sum(one.cost for one in wasted),
-        "wasted": sum(one.total for one in wasted if not one.estimated),
+        "cost": usage.cost + sum(one.cost for one in counted),
+        "wasted": sum(one.total for one in counted),
     }
-    return usage.model_copy(update=more) if wasted else usage
+    return usage.model_copy(update=more)
 
 
 def _money(value: Any) -> float:

@@ -35,6 +35,7 @@ class ScriptServer(ThreadingHTTPServer):
         self.tries: Counter[tuple[str, int]] = Counter()
         self.bodies: list[dict[str, Any]] = []
         self.keep_bodies = False
+        self.keys: set[str] = set()  # the Authorization headers of all requests
         self.closing = threading.Event()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -90,6 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(400, {"error": {"message": "the request is not JSON"}})
         if not self.path.endswith("/chat/completions"):
             return self._send(404, {"error": {"message": f"no {self.path} here"}})
+        self.server.keys.add(self.headers.get("Authorization") or "")
         turn, fault, at = self.server.next_turn(body)
         if turn is None:
             return self._send(400, {"error": {"message": f"the script ends before turn {at}"}})

@@ -59,12 +59,15 @@ class Live:
         note = f"\n({name} was stopped after {CHECK_TIMEOUT_S:g} s)" if ran.timed_out else ""
         return (ran.output.strip() or "(no output)") + note
 
-    def _in_box(self, name: str, tree: Mapping[str, bytes | Path], device: str) -> Ran:
-        box = self.evaluator.runtime.open(device)
+    def _in_box(self, name: str, tree: Mapping[str, bytes | Path], held: str) -> Ran:
+        box = self.evaluator.runtime.open(held)
         try:
             box.put({"pass_dir/.ignore": b"", **tree})
             environment = self.evaluator.environment(box)
-            return box.run(["sh", "-c", LAUNCH, "sh", name, "."], environment, CHECK_TIMEOUT_S)
+            device = "cpu" if self.evaluator.devices == ("cpu",) else "cuda"
+            argv = ["sh", "-c", LAUNCH, "sh", name, ".", "--device", device]
+            ran = box.run(argv, environment, CHECK_TIMEOUT_S)
+            return ran.model_copy(update={"output": ran.output.replace(f"{box.work}/", "")})
         finally:
             box.close()
 

@@ -1,7 +1,8 @@
 """Stands for pass_bench in tests of the agent: same files, same exit codes, results from marks in the passes.
 
 A pass says what becomes of it: `# speedup: 2.0`, `# verdict: accuracy`, `# only: GRAPH`, `# sleep: 5`,
-`# exit: 3`, `# print: TEXT`, `# children: 1`, `# die: 1`. Without passes every graph is a pass_miss.
+`# exit: 3`, `# print: TEXT`, `# children: 1`, `# die: 1`, `# interpreted: 1` (no speed), `# flaky: 1` (where
+there is no file $COUNT, it is made, and the first graph is infra). Without passes every graph is a pass_miss.
 """
 
 import json
@@ -62,11 +63,15 @@ def main():
     if "exit" in every:
         print("passbench: something of ours failed")
         return int(every["exit"])
+    flaky = "flaky" in every and not Path(os.environ["COUNT"]).exists()
+    if flaky:
+        Path(os.environ["COUNT"]).touch()
     logs = []
     with (OUT / "results.jsonl").open("w") as results:
         for index, graph in enumerate((SAMPLE / "graph_list.txt").read_text().split()):
             here = [name for name, one in told.items() if one.get("only", graph) in graph]
             verdict = told[here[0]].get("verdict", "correct") if here else "pass_miss"
+            verdict = "infra" if flaky and index == 0 else verdict
             speedup = float(told[here[0]].get("speedup", 1.0)) if here else 1.0
             record = {
                 "version": 1,
@@ -77,6 +82,7 @@ def main():
                 "device": every.get("device", "cpu"),
                 "device_name": every.get("device_name", ""),
                 "verdict": verdict,
+                "interpreted": bool(here) and "interpreted" in told[here[0]],
                 "passes": [
                     {
                         "name": name,
@@ -92,9 +98,9 @@ def main():
                 "e2e": comparison(speedup) if verdict in ("correct", "accuracy") else None,
             }
             results.write(json.dumps(record) + "\n")
-            if verdict != "infra":
+            if verdict not in ("infra", "unsupported_on_cpu") and not record["interpreted"]:
                 logs.append(math.log10(speedup if verdict == "correct" else 0.1))
-    score = 10 ** (sum(logs) / len(logs)) if logs else 0.0
+    score = 10 ** (sum(logs) / len(logs)) if logs else None
     (OUT / "aggregated_score.json").write_text(json.dumps({"id": "x", "score": score}))
     return 0
 

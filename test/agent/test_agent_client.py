@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 
 from pass_agent.errors import ContextOverflow, QueryFailed
-from pass_agent.model.client import ClientSettings, EndpointModel
+from pass_agent.model.client import ClientSettings, EndpointModel, retry_after
 from pass_agent.model.prices import Price
 from pass_agent.model.script import Script, Turn
 from pass_agent.model.server import ScriptServer, serving
@@ -171,3 +173,90 @@ def test_the_server_serves_the_turn_that_the_conversation_is_at() -> None:
         too_far = [*ASK, *[{"role": "assistant", "content": "x"}] * 2]
         with pytest.raises(QueryFailed, match="script ends"):
             model.query(too_far, [], 0)
+
+
+def message_body(message: dict, **more: object) -> dict:
+    """A fault that is no fault: a whole answer in the server's own words."""
+    answer = {"choices": [{"message": {"role": "assistant", **message}, "finish_reason": "stop"}], **more}
+    return {"body": json.dumps(answer)}
+
+
+def test_a_providers_own_fields_go_back_to_it_and_to_nobody_else() -> None:
+    signature = {"google": {"thought_signature": "c2ln"}}
+    call = {"id": "c", "type": "function", "function": {"name": "submit", "arguments": "{}"}}
+    body = message_body({"content": "", "tool_calls": [{**call, "extra_content": signature}]})
+    with serving(script(body, body)) as server:
+        gemini = client(server, model="openai/gemini-3-pro")
+        sent_back = gemini.message(gemini.query(ASK, [], 0))
+        assert sent_back["tool_calls"][0]["extra_content"] == signature
+        plain = client(server, model="openai/llama")
+        assert "extra_content" not in plain.message(plain.query(ASK, [], 0))["tool_calls"][0]
+
+
+@pytest.mark.parametrize("model", ["openai/deepseek-chat", "openai/deepseek-reasoner", "openai/kimi-k2"])
+def test_reasoning_stays_with_the_calls_that_came_of_it(model: str) -> None:
+    with serving(script(reasoning="because")) as server:
+        wants = client(server, model=model)
+        assert wants.message(wants.query(ASK, [], 0))["reasoning_content"] == "because"
+
+
+def test_answers_that_could_not_be_used_are_paid_for() -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 0}
+    empty = message_body({"content": None}, usage=usage)
+    price = Price(prompt=1.0, completion=10.0)
+    with serving(script(empty, empty, usage={"prompt": 1000, "completion": 100})) as server:
+        reply = client(server, price=price).query(ASK, [], 0)
+        assert (reply.usage.total, reply.usage.wasted) == (1100, 2000)
+        assert reply.usage.cost == pytest.approx(0.002 + 0.002)
+    with serving(script(empty, empty)) as server, pytest.raises(QueryFailed) as failed:
+        client(server, price=price, max_retries=1).query(ASK, [], 0)
+    assert (failed.value.usage.total, failed.value.usage.wasted) == (0, 2000)
+    assert failed.value.usage.cost == pytest.approx(0.002)
+
+
+def test_cost_and_cached_tokens_in_other_words() -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 1, "prompt_cache_hit_tokens": 8, "cost": 0.5}
+    with serving(script(*[message_body({"content": "x"}, usage=usage)] * 2)) as server:
+        reply = client(server).query(ASK, [], 0)
+        assert (reply.usage.cached, reply.usage.cost) == (8, 0.5)
+        priced = client(server, price=Price(prompt=1e6, completion=1e6, cached=0.0)).query(ASK, [], 0)
+        assert priced.usage.cost == pytest.approx(3.0)
+
+
+def test_all_tries_of_one_answer_have_a_limit_together() -> None:
+    with serving(script(*[{"status": 500}] * 50)) as server:
+        started = time.monotonic()
+        with pytest.raises(QueryFailed, match="no usable answer"):
+            client(server, max_retries=40, wait_s=0.2, wait_max_s=0.4, total_s=0.5).query(ASK, [], 0)
+        assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "250"}, 0.25),
+        ({"retry-after-ms": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "\u00b2"}, None),
+        ({"retry-after": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_is_read_in_every_spelling(headers: dict, wait: float | None) -> None:
+    assert retry_after(headers) == wait
+
+
+def test_retry_after_may_be_a_date() -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=60))
+    assert 55 < (retry_after({"retry-after": date}) or 0) <= 60
+
+
+def test_an_endless_wait_is_cut_short() -> None:
+    waits: list[float] = []
+    with serving(script({"status": 429, "retry_after": 86400})) as server:
+        model = client(server)
+        model.sleep = waits.append
+        model.query(ASK, [], 0)
+    assert waits == [300.0]

@@ -31,7 +31,7 @@ from pass_agent.evaluation.pass_set import PassSet
 from pass_agent.evaluation.sample import read_sample_source
 from pass_agent.runtime.choose import choose_runtime
 from pass_agent.runtime.containers import LABEL
-from pass_agent.runtime.docker_runtime import DockerRuntime, DockerSettings
+from pass_agent.runtime.docker_runtime import DockerRuntime, DockerSettings, gpu_requests
 
 pytestmark = [pytest.mark.serial]
 
@@ -147,6 +147,18 @@ def test_limits_and_labels_are_set(engine: Any) -> None:
     finally:
         box.close()
     box.close()  # closing what is gone is no error
+
+
+def test_an_evaluation_sees_exactly_the_gpu_that_it_holds(engine: Any) -> None:
+    assert DockerRuntime(settings()).devices("") == ("cpu",)
+    two = DockerRuntime(settings().model_copy(update={"gpus": "0, 3"}))
+    assert two.devices("") == ("0", "3")
+    assert two.devices("cpu") == ("cpu",)
+    assert gpu_requests("") == gpu_requests("cpu") == []
+    (one,) = gpu_requests("3")
+    assert (one["DeviceIDs"], one["Count"], one["Capabilities"]) == (["3"], 0, [["gpu"]])
+    (every,) = gpu_requests("all")
+    assert (every["DeviceIDs"], every["Count"]) == ([], -1)
 
 
 def test_files_go_in_and_come_out_by_archive(engine: Any, tmp_path: Path) -> None:

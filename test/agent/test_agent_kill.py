@@ -118,6 +118,28 @@ def test_twenty_kills(tmp_path: Path) -> None:
     run_killed(tmp_path, kills=20, seed=7, evaluations=15)
 
 
+@pytest.mark.serial
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_runner_that_is_told_to_stop_leaves_nothing_and_can_go_on(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    script = lay_out(tmp_path, 1, [write_pass(speedup=2.0, sleep=3, children=1), EVALUATE, SUBMIT])
+    arguments = command(tmp_path, "", "--llm-name", f"scripted:{script}")
+    runner = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not survivors(tmp_path):
+        assert time.monotonic() < deadline, "no evaluation began"
+        time.sleep(0.02)
+    runner.send_signal(number)
+    said = runner.communicate(timeout=30)[0]
+    assert runner.returncode == 130
+    assert "interrupted; go on with --resume" in said
+    assert survivors(tmp_path) == []
+    last = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    assert last.returncode == 0, last.stderr
+    assert [line["reward"] for line in read_lines(tmp_path / "traj/exp.jsonl")] == [pytest.approx(2.0)]
+
+
 def run_many(tmp_path: Path, tasks: int, workers: int) -> None:
     turns = [write_pass(speedup=2.0), EVALUATE, write_pass(speedup=3.0), EVALUATE, SUBMIT]
     script = lay_out(tmp_path, tasks, [{**turn, "content": "x" * 20_000} for turn in turns])

@@ -88,6 +88,9 @@ def test_markup_and_json_calls_are_read() -> None:
     assert call.arguments == {"command": "view", "path": "a", "view_range": [1, 3]}
     (call,) = read_text_calls('```json\n{"name": "submit", "arguments": {}}\n```')
     assert (call.name, call.source) == ("submit", "text")
+    tagged = '<tool_call>\n{"name": "submit", "arguments": {}}\n</tool_call>'
+    assert [call.name for call in read_text_calls(f"{tagged} and {tagged}")] == ["submit", "submit"]
+    assert read_text_calls('<tool_call>{"name": 3}</tool_call>') == ()
 
 
 def test_a_cut_off_answer_is_not_read_as_a_call() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_fixtures import EVALUATE, MANIFEST, SUBMIT, make_dataset, make_script, read_lines, write_file
+from agent_fixtures import EVALUATE, MANIFEST, SUBMIT, call, make_dataset, make_script, read_lines, write_file
 from docker_engine import IMAGE, host_mounts, import_skeleton, running_engine, why_no_engine
 
 from pass_agent.agent.dataset import read_tasks
@@ -20,12 +22,13 @@ from pass_agent.errors import BadInput
 from pass_agent.evaluation.sample import read_sample_source
 from pass_agent.model.script import read_script
 from pass_agent.prompts.few_shot import choose_example, files_for, read_examples
+from pass_agent.prompts.problem import Machine, problem_statement
 from pass_agent.runtime.docker_runtime import DockerSettings
 
 CONFIG = """
 system_prompt: You write passes.
 instance_prompt: "{problem_statement}"
-command_files: [tools/file_editor.py, tools/pass_evaluator.py, tools/submit.py]
+command_files: [tools/file_editor.py, tools/pass_evaluator.py, tools/check.py, tools/submit.py]
 """
 MODEL = """import torch
 
@@ -141,10 +144,11 @@ def observations(line: dict[str, Any]) -> list[str]:
 
 @pytest.mark.serial
 def test_a_right_pass_is_scored_by_the_real_harness(tmp_path: Path, repository: Path) -> None:
-    turns = [write_file("pass_dir/fuse.py", RIGHT), manifest("fuse"), EVALUATE, SUBMIT]
+    turns = [write_file("pass_dir/fuse.py", RIGHT), manifest("fuse"), EVALUATE, call("check"), SUBMIT]
     line = run(tmp_path, repository, turns)
-    said = observations(line)[2]
+    said, checked = observations(line)[2:4]
     assert "mul_relu: correct" in said
+    assert "graphs/mul_relu (cpu)\n    fuse: replaced 1 of 1 matches\n\nOK" in checked
     assert "private root" not in said and "namespaces" not in said  # pass_bench's sandbox works in ours
     assert line["solved"] is True
     assert line["reward"] > 0.1
@@ -259,3 +263,36 @@ def test_the_example_shown_is_similar_and_not_the_task_itself(repository: Path) 
     assert choose_example(examples, own.operators, (), "cuda") == (own, True)
     smallest, similar = choose_example(examples, Counter({"no_such": 1}), (), "cuda")
     assert smallest is not None and not similar
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_pass_in_the_prompt_would_be_accepted(tmp_path: Path, repository: Path, device: str) -> None:
+    """`passbench check` on the prompt's own example: source rules, loading, and a match."""
+    sample = make_real_sample(tmp_path / "sample", repository)
+    model = sample / "graphs/mul_relu/model.py"
+    model.write_text(model.read_text().replace("in_0 * in_1", "in_0 + in_1"))
+    text = problem_statement("t", [], Machine(device))
+    (shown,) = [block for block in text.split("```python\n")[1:] if "def pattern" in block]
+    (sample / "pass_dir/add_relu.py").write_text(shown.split("```")[0])
+    (sample / f"pass_dir/{MANIFEST}").write_text('["add_relu"]')
+    checked = subprocess.run(
+        [sys.executable, "-m", "pass_bench", "check", sample],
+        env={**os.environ, "TMPDIR": str(tmp_path)},  # not seen in the box where the pass is loaded
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "add_relu: replaced 1 of 1 matches" in checked.stdout
+
+
+@pytest.mark.full
+@pytest.mark.serial
+def test_the_cpu_pass_in_the_prompt_is_correct(tmp_path: Path, repository: Path) -> None:
+    text = problem_statement("t", [], Machine("cpu"))
+    (shown,) = [block for block in text.split("```python\n")[1:] if "def pattern" in block]
+    shown = shown.split("```")[0].replace("x + y", "x * y").replace("count) + pn", "count) * pn")
+    assert shown.count(" * ") >= 2
+    turns = [write_file("pass_dir/fuse.py", shown), manifest("fuse"), EVALUATE, SUBMIT]
+    line = run(tmp_path, repository, turns)
+    assert "mul_relu: correct" in observations(line)[2]

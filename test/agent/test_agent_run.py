@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,74 @@ def test_infra_failures_give_no_reward_and_say_so(
     assert "failed on our side" in observation(line, 1)
     assert summary.without_reward == 1
     assert find_marked("box-") == []
+
+
+def test_a_dead_harness_ends_an_attempt_and_can_be_taken_up_once_it_is_mended(bench: Bench) -> None:
+    turns = [write_pass(exit=3), EVALUATE, EVALUATE, EVALUATE, write_pass(speedup=2.0), EVALUATE, SUBMIT]
+    bench.run(turns)
+    (line,) = bench.lines()
+    assert (line["exit_reason"], line["reward"]) == ("env_exception", None)
+    assert "3 evaluations in a row failed on our side: entry.sh ended with 3" in line["exit_detail"]
+    assert len(line["trajectory_steps"]) == 4
+    bench.run(turns, resume=True, retry=("env_exception",))
+    (line,) = bench.lines()
+    assert (line["exit_reason"], line["reward"]) == ("agent", pytest.approx(2.0))
+    assert len(line["trajectory_steps"]) == 7
+
+
+def test_graphs_that_the_harness_lost_are_evaluated_once_more(bench: Bench) -> None:
+    flaky = {"environment": {"COUNT": str(bench.folder / "count")}, "sandbox": "off"}
+    bench.run([write_pass(speedup=2.0, flaky=1), EVALUATE, SUBMIT], **flaky)
+    (line,) = bench.lines()
+    assert "2 of 2 graphs correct" in observation(line, 1)
+    assert (line["reward"], line["reward_note"]) == (pytest.approx(2.0), "")
+
+
+def test_graphs_that_stay_lost_are_left_out_and_named(bench: Bench) -> None:
+    bench.run([write_pass(speedup=2.0, verdict="infra", only="sub_0"), EVALUATE, SUBMIT])
+    (line,) = bench.lines()
+    assert line["reward"] == pytest.approx(0.1)  # the other graph is a pass_miss
+    assert line["reward_note"] == "1 graphs were left out of the score: the harness failed on them"
+    assert line["solved"] is False
+
+
+def test_a_machine_without_speeds_is_no_failure_of_the_harness(bench: Bench) -> None:
+    """Triton on a laptop: verified, told so, kept as the best set, and without a made-up reward."""
+    wrong = write_pass(verdict="unsupported_on_cpu")
+    verified = [write_pass(interpreted=1), EVALUATE]
+    bench.run([wrong, EVALUATE, *verified, write_file(f"pass_dir/{MANIFEST}", "[]"), EVALUATE, SUBMIT])
+    (line,) = bench.lines()
+    assert observation(line, 1).startswith("No score on this machine; 0 of 0 graphs correct")
+    assert "This kernel needs a GPU" in observation(line, 1)
+    assert observation(line, 3).startswith("No score on this machine; 2 of 2 graphs correct")
+    assert "Triton is interpreted here" in observation(line, 3)
+    assert "failed on our side" not in observation(line, 3)
+    assert (line["reward"], line["solved"]) == (None, True)
+    assert "interpreted on the CPU: there is no speed" in line["reward_note"]
+    assert "interpreted: 1" in (bench.folder / "traj/exp/tasks/task_0/pass_dir/one.py").read_text()
+
+
+def test_a_cut_off_call_is_told_so(bench: Bench) -> None:
+    cut = {"calls": [{"name": "file_editor", "arguments": '{"command": "cre'}], "finish_reason": "length"}
+    bench.run([cut, SUBMIT])
+    assert observation(bench.lines()[0], 0).startswith("Error: The answer was cut off at the output limit.")
+
+
+def test_what_breaks_one_attempt_costs_no_other(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, samples=3)
+    bench.run({"default": [*BETTER, SUBMIT], "tasks": {"task_1": [write_pass(speedup=7.0), SUBMIT]}})
+    (lost,) = [line["best_pass_set"] for line in bench.lines() if line["ds"]["instance_id"] == "task_1"]
+    shutil.rmtree(bench.folder / "traj/exp/pass_sets" / lost)
+    (bench.folder / "traj/exp.jsonl").unlink()
+    ran = passagent(
+        "run", "--dataset", bench.dataset, "--config", bench.config, "--k", "0", "--no-few-shot", "--resume",
+        "--llm-name", f"scripted:{bench.folder / 'script.json'}", "--runtime", "local",
+        "--traj-dir", bench.folder / "traj", "--exp-name", "exp",
+    )  # fmt: skip
+    assert ran.returncode == 3
+    assert "1 attempts left no trajectory; the first: task_1 attempt 0: " in ran.stderr
+    assert f"no pass set {lost}" in ran.stderr
+    assert sorted(line["ds"]["instance_id"] for line in bench.lines()) == ["task_0", "task_2"]
 
 
 def test_one_infra_failure_does_not_cost_what_was_reached(bench: Bench) -> None:
