@@ -60,7 +60,7 @@ def report(results: dict[str, list[GraphResult]], wanted: int, seconds: float, d
     lines = [
         f"{device}, {jobs} graphs in work at a time.",
         "",
-        f"{len(timed)} of {wanted} pairs timed in {seconds:.0f} s, {seconds / max(1, len(timed)):.2f} s each.",
+        f"{len(timed)} of {wanted} timed in {seconds:.0f} s ({seconds / max(1, len(timed)):.2f} s each)",
     ]
     lost = [result for result in everything if result.e2e is None]
     lines += [f"Lost: {Path(r.graph).name}: {r.verdict.value}: {r.reason[:150]}" for r in lost[:10]]

@@ -11,6 +11,7 @@ import torch
 
 from pass_bench.results.records import EnvironmentRecord
 from pass_bench.timing.calibrate import read_calibration
+from pass_bench.timing.nvml import highest_clocks
 from pass_bench.worker.cpuinfo import cpu_name
 from pass_bench.worker.messages import ProbeReply
 
@@ -32,6 +33,7 @@ def probe(device: Literal["cpu", "cuda"]) -> ProbeReply:
             threads=torch.get_num_threads(),
             tf32=bool(torch.backends.cuda.matmul.allow_tf32),
             commit=commit_of(Path(__file__).resolve().parents[2]),
+            clocks=highest_clocks() if available else "",
             calibration=read_calibration(kind, device_name(kind)),
         ),
         cuda_available=available,

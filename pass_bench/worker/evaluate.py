@@ -21,6 +21,7 @@ from pass_bench.guard.sandbox import FIRST_PRIVATE_UID
 from pass_bench.guard.source_rules import check_pass_dir
 from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult, Violation
 from pass_bench.results.verdict import Verdict
+from pass_bench.timing.throttle import Source, clock_source
 from pass_bench.worker.graph_run import GraphRun
 from pass_bench.worker.hush import Hush
 from pass_bench.worker.lock import DeviceLock
@@ -79,6 +80,7 @@ class Evaluator:
         self._caches.chmod(0o755)
         self._zygote: ZygoteProcess | None = None
         self._references: References | None = None
+        self._clock: Source | None = None
         self._hush: Hush = host._hush if host is not None else Hush(hush)
         self.device: Device = "cpu"
         self.environment: EnvironmentRecord | None = None
@@ -110,6 +112,7 @@ class Evaluator:
         if self._host is not None:
             self._zygote, self.device = self._host._zygote, self._host.device
             self.environment, self._references = self._host.environment, self._host._references
+            self._clock = self._host._clock
             return
         named = (self._compiler, *(compiler_named(name) for name in self._guests))
         preload = tuple(dict.fromkeys(group for compiler in named for group in compiler.preload))
@@ -125,6 +128,7 @@ class Evaluator:
             if device == "cpu" or probed.cuda_available:
                 self.device, self.environment = device, probed.environment
                 self._references = References(self._zygote)
+                self._clock = clock_source(device, self._visible)
                 return
             self._zygote.close()
         raise BadInput("--device cuda: PyTorch finds no CUDA device", expected="cpu or auto here")
@@ -277,6 +281,7 @@ class Evaluator:
             DeviceLock(self.device, self._visible),
             self._references,
             self._hush,
+            self._clock,
         )
         return run.run(str(sample.path), reference.listed, index)
 

@@ -23,6 +23,7 @@ from pass_bench.results.records import (
 )
 from pass_bench.results.verdict import Verdict
 from pass_bench.score.tolerance import BASELINE_T
+from pass_bench.timing.throttle import Source
 from pass_bench.worker.control import Control, ControlLost
 from pass_bench.worker.conversation import LOG_TAIL_CHARS, RECORDED_SEED, Conversation
 from pass_bench.worker.faults import one_line, printable
@@ -95,10 +96,12 @@ class GraphRun:
         lock: DeviceLock,
         references: References,
         hush: Hush,
+        clock: Source | None = None,
     ):
         self._zygote = zygote
         self._references = references
         self._hush = hush
+        self._clock = clock
         self._job = job
         self._settings = settings
         self._environment = environment
@@ -315,6 +318,7 @@ class GraphRun:
             mutated=self._recorded.effects,
             unrewritten=self._has_unrewritten,
             between=watched.between_blocks if watched is not None else None,
+            clock=self._clock,
         )
         with self._draft.phase("guard_s"):
             trials.warm()

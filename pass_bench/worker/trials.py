@@ -11,6 +11,7 @@ from pass_bench.guard.clock_fit import Block
 from pass_bench.results.records import Comparison, EvalSettings
 from pass_bench.timing.stats import timing_stats
 from pass_bench.timing.stopping import StoppingRule
+from pass_bench.timing.throttle import ClockWatch, Source
 from pass_bench.worker.conversation import Timed, close
 from pass_bench.worker.messages import Arm, Audit, TimeReply, TimeRequest
 from pass_bench.worker.outcome import rejected
@@ -18,6 +19,7 @@ from pass_bench.worker.outcome import rejected
 CAP_FACTOR = 32  # at most this many times the trials asked for,
 SURE_FACTOR = 8  # and so many only as long as all of them take less than
 LONG_S = 0.6
+MOST_RETAKEN = 3  # blocks during which the device lowered its clock
 RETURN_ROUNDS = 3  # of warm-up after the wait for the device
 LEAST_ROUNDS = 3
 PARTS = 3
@@ -38,6 +40,7 @@ class Trials:
         mutated: tuple[int, ...],
         unrewritten: bool,
         between: Callable[[Trials], None] | None = None,
+        clock: Source | None = None,
     ):
         self._ask = ask
         self._settings = settings
@@ -47,6 +50,8 @@ class Trials:
         if unrewritten and not settings.compat:
             self._arms = ("eager", "compiled", "unrewritten")
         self._between = between
+        self._clock = ClockWatch(clock)
+        self._retaken = 0
         self._end = 0.0
         self._empty_ns = 0
         self._empty_ran_ns = 0
@@ -149,9 +154,8 @@ class Trials:
         return timed.reply, timed.descriptors
 
     def _block(self, count: int, clock: str, arms: tuple[Arm, ...], warmup: int = 0) -> list[tuple[int, ...]]:
-        timed = self._timed(count, warmup, clock, arms)
+        timed = self._steady(count, warmup, clock, arms)
         reply = timed.reply
-        self.spent_s += timed.wall_ns / 1e9
         if clock == "host":
             self.blocks.append(
                 Block(
@@ -165,6 +169,22 @@ class Trials:
             )
         least = min(len(arm) for arm in reply.trials)
         return [arm[:least] for arm in reply.trials]
+
+    def _steady(self, count: int, warmup: int, clock: str, arms: tuple[Arm, ...]) -> Timed:
+        """Take a block, and take it again if the device lowered its clock meanwhile."""
+        while True:
+            self._clock.begin()
+            timed = self._timed(count, warmup, clock, arms)
+            self.spent_s += timed.wall_ns / 1e9
+            why = self._clock.dropped()
+            if not why:
+                return timed
+            if self._retaken == MOST_RETAKEN or time.monotonic() >= self._end:
+                self.warnings.append(f"the device throttled during trials that count: {why}")
+                return timed
+            self._retaken += 1
+            self.warnings.append(f"the device throttled, so a block of trials was taken again: {why}")
+            time.sleep(0.1)
 
     def _timed(self, count: int, warmup: int, clock: str, arms: tuple[Arm, ...]) -> Timed:
         timed = self._checked(count, warmup, clock, arms, None)
