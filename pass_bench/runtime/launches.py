@@ -130,7 +130,8 @@ def _interpreted(recorder: Recorder, original: Any, executor: Any, *args: Any, *
     if not all(type(size) is int for size in grids[0]):
         recorder.refuse("launches a grid that is not made of ints")
         return result
-    recorder.launched(InterpretedLaunch(executor, tuple(grids[0])), args, kwargs, aligned=True)
+    launch = InterpretedLaunch(executor, tuple(grids[0]))
+    recorder.launched(launch, args, kwargs, by_pointer=True, aligned=True)
     return result
 
 
@@ -198,8 +199,13 @@ def _cpp(recorder: Recorder, original: Any, kernel: Any, *args: Any) -> Any:
     kernel.compile()
     with recorder.paused():
         result = original(kernel, *args)
-    recorder.launched(kernel.func, args)
+    recorder.launched(kernel.func, args, by_pointer=_takes_pointers(kernel))
     return result
+
+
+def _takes_pointers(kernel: Any) -> bool:
+    """Whether a kernel of ours sees nothing of its tensors but their addresses."""
+    return all(p.kind == "pointer" for p in kernel.signature.parameters if p.is_tensor)
 
 
 def _cuda(recorder: Recorder, original: Any, kernel: Any, grid: Any, block: Any, *rest: Any) -> Any:
@@ -220,5 +226,6 @@ def _cuda(recorder: Recorder, original: Any, kernel: Any, grid: Any, block: Any,
     finally:
         setattr(cuda, "_native_launch", before)  # noqa: B010
     function, device, _stream, *others = reached[0]
-    recorder.launched(native, [function, device, CurrentStream(device), *others], device=device)
+    arguments = [function, device, CurrentStream(device), *others]
+    recorder.launched(native, arguments, device=device, by_pointer=_takes_pointers(kernel))
     return result

@@ -57,8 +57,10 @@ class Described:
 class Step:
     """One thing to do: allocate a tensor, call an operator, launch a kernel.
 
-    `results` is a Slot, a tuple of Slots (what the call returns, taken apart) or None. `by_address`: tensors
-    may be given as integers. `device` is the CUDA device that a launch needs to be current.
+    `results` is a Slot, a tuple of Slots (what the call returns, taken apart) or None; `layout` is that of a
+    single one. `by_address`: tensors may be given as integers; `by_pointer`: as other tensors of the same
+    address and dtype, contiguous ones if they are. `device` is the CUDA device that a launch needs to be
+    current.
     """
 
     kind: Literal["allocate", "operator", "launch"]
@@ -70,6 +72,7 @@ class Step:
     layout: Layout | None = None
     device: int | None = None
     by_address: bool = False
+    by_pointer: bool = False
     aligned: bool = False  # specialised on whether pointers are multiples of 16
 
     def uses(self) -> Iterator[Slot]:
@@ -83,10 +86,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor begins: `offset` bytes after the first byte of another, which owns the memory."""
+    """Where a tensor begins: `offset` bytes after the first byte of another, which owns the memory.
+
+    `plain`: it is of the same dtype, and neither conjugated nor negated.
+    """
 
     root: Slot
     offset: int
+    plain: bool = True
 
 
 @dataclass

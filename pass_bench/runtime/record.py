@@ -129,11 +129,11 @@ class Recorder(TorchFunctionMode):
             return  # `contiguous()` and the like, with nothing to do
         plain = mapped(args, self.known), tuple((key, mapped(kwargs[key], self.known)) for key in kwargs)
         if name in ALLOCATORS and _is_plain_allocation(result, kwargs):
-            layout = Layout.of(result)
-            step = Step("allocate", func, *plain, results=self._slot(result), layout=layout)
+            step = Step("allocate", func, *plain, results=self._slot(result), layout=Layout.of(result))
         else:
             results = self._results(result)
-            step = Step("operator", func, *plain, results=results, mutates=log.mutates)
+            layout = Layout.of(result) if isinstance(result, torch.Tensor) else None
+            step = Step("operator", func, *plain, results=results, mutates=log.mutates, layout=layout)
             for tensor in tensors:
                 self._note_view(tensor, [*args, *kwargs.values()], log)
         self.plan.steps.append(step)
@@ -174,7 +174,9 @@ class Recorder(TorchFunctionMode):
             base = next(iter(bases.values()))
             place = self.plan.place(self._slots[id(base)])
             offset = place.offset + tensor.data_ptr() - base.data_ptr()
-            self.plan.places[slot] = Place(place.root, offset)
+            special = [x.is_conj() or x.is_neg() for x in (tensor, base)]
+            plain = place.plain and tensor.dtype is base.dtype and not any(special)
+            self.plan.places[slot] = Place(place.root, offset, plain)
         elif bases:
             self.plan.unclear = True
 
@@ -186,6 +188,7 @@ class Recorder(TorchFunctionMode):
         *,
         device: int | None = None,
         by_address: bool = False,
+        by_pointer: bool = False,
         aligned: bool = False,
     ) -> None:
         """Add a kernel launch: on replay `function` is called with the same arguments, tensors by slot."""
@@ -198,6 +201,7 @@ class Recorder(TorchFunctionMode):
                 mutates=True,
                 device=device,
                 by_address=by_address,
+                by_pointer=by_pointer,
                 aligned=aligned,
             )
         except Refused as why:

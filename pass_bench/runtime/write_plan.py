@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch._C._dynamo import guards
 
+from pass_bench.runtime.allocate import allocated_as_used, described
 from pass_bench.runtime.emit import Source
 from pass_bench.runtime.plan import Constant, CurrentStream, Described, Plan, Slot, Step, rebased, slots_in
 
 _empty_cpu: Callable[..., torch.Tensor] = guards._empty_strided_cpu  # type: ignore[attr-defined]
 _empty_cuda: Callable[..., torch.Tensor] = guards._empty_strided_cuda  # type: ignore[attr-defined]
+_alias: Callable[..., torch.Tensor] = guards._reinterpret_tensor  # type: ignore[attr-defined]
 
 
 class PlanWriter:
@@ -23,7 +25,7 @@ class PlanWriter:
 
     def __init__(self, source: Source, plan: Plan, arguments: Sequence[str], shared: dict[str, str]) -> None:
         self.source = source
-        self.plan = plan
+        self.plan = plan = allocated_as_used(plan)
         self.shared = shared
         self.names = {Slot(i): name for i, name in enumerate(arguments)}
         self._kept: set[str] = set(arguments)
@@ -52,8 +54,17 @@ class PlanWriter:
 
     def _really_used(self, step: Step) -> set[Slot]:
         if step.by_address:
-            return {self.plan.place(slot).root for slot in step.uses()} | set(_described(step))
+            return {self.plan.place(slot).root for slot in step.uses()} | set(described(step))
+        if self._is_alias(step):
+            return {self.plan.place(next(step.makes())).root}
         return set(step.uses())
+
+    def _is_alias(self, step: Step) -> bool:
+        """Whether a step does no more than make a view, which can be made from the owner of the memory."""
+        if step.kind != "operator" or step.mutates or step.layout is None:
+            return False
+        place = self.plan.places.get(next(step.makes()))
+        return place is not None and place.plain and place.offset % step.layout.dtype.itemsize == 0
 
     def _last_uses(self, steps: Sequence[Step]) -> dict[int, list[Slot]]:
         last: dict[Slot, int] = {}
@@ -75,6 +86,8 @@ class PlanWriter:
             lines.append(self.source.call(function, step.args, dict(step.kwargs), name_of))
             return
         expression = self._allocation(step) if step.kind == "allocate" else None
+        if self._is_alias(step):
+            expression = self._view(step)
         if expression is None:
             function = self.source.bind(step.function, getattr(step.function, "__name__", "operator"))
             expression = self.source.call(function, step.args, dict(step.kwargs), self._tensor)
@@ -100,6 +113,13 @@ class PlanWriter:
         dtype = self.source.bind(layout.dtype, str(layout.dtype).removeprefix("torch."))
         name = self.source.bind(function, f"empty_{layout.device.type}")
         return f"{name}({self.source.literal(layout.size)}, {self.source.literal(layout.stride)}, {dtype})"
+
+    def _view(self, step: Step) -> str:
+        layout, place = step.layout, self.plan.place(next(step.makes()))
+        assert layout is not None
+        offset = place.offset // layout.dtype.itemsize
+        size, stride = self.source.literal(layout.size), self.source.literal(layout.stride)
+        return f"{self.source.bind(_alias, 'alias')}({self.names[place.root]}, {size}, {stride}, {offset})"
 
     def name_of(self, value: Any) -> str | None:
         """The variable of a slot."""
@@ -136,17 +156,3 @@ class PlanWriter:
             self.shared[key] = self.source.local("stream")
             self.source.lines.append(f"{self.shared[key]} = {current}({device})")
         return self.shared[key]
-
-
-def _described(step: Step) -> list[Slot]:
-    found: list[Slot] = []
-
-    def visit(value: Any) -> None:
-        if isinstance(value, Described):
-            found.append(value.base)
-        elif isinstance(value, (tuple, list)):
-            for item in value:
-                visit(item)
-
-    visit((step.args, tuple(value for _, value in step.kwargs)))
-    return found

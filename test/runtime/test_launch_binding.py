@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from types import FunctionType, SimpleNamespace
 from typing import Any
@@ -117,6 +118,29 @@ def test_tensors_become_addresses_and_the_stream_is_asked_for(machine: Machine) 
     assert kernel_arguments(call, 6) == (y.data_ptr() + 8, out.data_ptr(), 32, 2.5, None, 64)
     assert out.shape == (4, 8)
     assert not any(type(value).__name__ in ("LazyDict", "HookChain") for value in call)
+
+
+def test_a_view_of_a_fresh_tensor_is_allocated_as_such(machine: Machine) -> None:
+    launcher = new_launcher(machine)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        flat = torch.empty_like(x.reshape(-1))
+        launch(launcher, machine, 1, x.view(-1), flat, flat[4:])
+        return flat.view(8, 4).t()
+
+    _, plan, refused = record(function, (torch.zeros(4, 8),))
+    assert refused == "" and plan is not None
+    source = Source(prefix="_t_")
+    writer = PlanWriter(source, plan, [source.local("x0")], {})
+    writer.write()
+    calls = [re.sub(r"\w+ = |_\d+\(.*|\(.*", "", line) for line in source.lines]
+    assert calls == ["_t_empty_cpu", "_t_current_stream", "x0.data_ptr", "t.data_ptr", "_t_launch_native"]
+    machine.calls.clear()
+    y = torch.zeros(4, 8)
+    out = run_written(plan, [y])
+    assert kernel_arguments(machine.calls[0], 3) == (y.data_ptr(), out.data_ptr(), out.data_ptr() + 16)
+    assert (out.shape, out.stride(), out.storage_offset()) == ((4, 8), (1, 4), 0)
+    assert out.untyped_storage().nbytes() == 128
 
 
 def test_two_recordings_are_the_same_plan_and_other_sizes_are_not(machine: Machine) -> None:
