@@ -16,8 +16,8 @@ ADVICE = {
     "accuracy": "An output differs from eager. Check the formula, where it rounds, and unusual values.",
     "shape_mismatch": "An output has another shape than eager's.",
     "type_mismatch": "An output has another dtype than eager's: allocate outputs in the dtype eager returns.",
-    "runtime_fail": "The rewritten graph raised an error when it was called.",
-    "compile_fail": "Capturing, rewriting or compiling raised an error.",
+    "runtime_fail": "Running the rewritten graph failed.",
+    "compile_fail": "Rewriting the graph, or compiling a kernel of yours, failed.",
     "pass_miss": "No pass matched this graph: compare pattern() with the graph's code, operator by operator.",
     "rejected": "An integrity rule was broken; a rejected graph never counts. Do as the rule asks.",
     "eager_fail": "The graph itself fails in eager; no pass can help.",
@@ -70,12 +70,12 @@ def describe(
 
 
 def _summary(result: Evaluation, best: Evaluation | None, cached: bool) -> str:
-    judged = [graph for graph in result.graphs if graph.judged]
-    scored = sum(graph.scored for graph in result.graphs)
+    counted = [graph for graph in result.graphs if graph.verdict not in ("nothing_to_check", "infra")]
     text = "No score on this machine" if result.score is None else f"Score (AS) {result.score:.4g}"
-    text += f"; {sum(graph.correct for graph in judged)} of {len(judged)} graphs correct"
-    if scored < len(result.graphs):
-        text += f"; {len(result.graphs) - scored} without a score"
+    text += f"; {sum(graph.correct for graph in counted)} of {len(counted)} graphs correct"
+    left_out = sum(not graph.scored for graph in result.graphs)
+    if left_out and result.score is not None:
+        text += f"; {left_out} left out of the score"
     text += "."
     if any(graph.interpreted for graph in result.graphs):
         text += " " + INTERPRETED
@@ -92,24 +92,32 @@ def describe_graph(graph: GraphOutcome, roofline: Roofline, number: int, count: 
     """One headline and at most a few indented lines."""
     name = graph.graph.rstrip("/").rsplit("/", 1)[-1]
     lines = [f"[{number}/{count}] {name}: {graph.verdict}{_speed(graph, roofline)}"]
+    evidence = [_violation(broken) for broken in graph.violations[:3]]
+    evidence += [one.nearest_miss for one in graph.passes]
+    if graph.verdict == "accuracy":
+        evidence += _wrong_outputs(graph.regimes)
+        lines += [f"    {text}" for text in _wrong_outputs(graph.regimes)]
     if not graph.correct:
-        lines.append("    " + ADVICE.get(graph.verdict, graph.reason or "Not correct."))
-        if graph.reason and not any(one.nearest_miss for one in graph.passes):
+        lines.insert(1, "    " + ADVICE.get(graph.verdict, "Not correct."))
+        if graph.reason.strip() and not any(evidence):  # which say the same, with more to it
             lines.append(f"    {first_lines(graph.reason, 1, 300)[0]}")
     lines += [f"    {_violation(broken)}" for broken in graph.violations[:3]]
-    if graph.verdict in ("accuracy", "shape_mismatch", "type_mismatch"):
-        lines += [f"    {text}" for regime in graph.regimes for text in _regime(regime)][:3]
     if graph.verdict in ("runtime_fail", "compile_fail", "timeout"):
         errors = [f"under {regime.regime} inputs: {regime.error}" for regime in graph.regimes if regime.error]
         lines += [f"    {text}" for text in errors[:1]]
-        lines += [f"    | {text}" for text in relevant_lines(graph.detail)]
+        told = first_lines(graph.reason, 1, 80)
+        traced = [
+            text for text in relevant_lines(graph.detail) if not told or told[0].rstrip("…") not in text
+        ]
+        lines += [f"    | {text}" for text in traced]
     for one in graph.passes:
         text = _pass(one.name, one.matched, one.replaced, one.skipped, one.nearest_miss)
         if text:
             lines.append(f"    {text}")
     if graph.graph_breaks:
         lines.append(f"    the graph breaks {graph.graph_breaks} times; patterns match within one segment")
-    lines += [f"    note: {warning}" for warning in graph.warnings[:2]]
+    notes = [warning for warning in graph.warnings if not (graph.interpreted and "interpreter" in warning)]
+    lines += [f"    note: {note}" for note in notes[:2]]
     return lines
 
 
@@ -127,6 +135,13 @@ def _speed(graph: GraphOutcome, roofline: Roofline) -> str:
     if roofline.launch_share is not None:
         text += f", {roofline.launch_share:.0%} of the time is launch and host"
     return text
+
+
+def _wrong_outputs(regimes: Sequence[RegimeOutcome]) -> list[str]:
+    """At most three lines on what is wrong under which inputs."""
+    lines = [text for regime in regimes for text in _regime(regime)][:3]
+    right = [one.regime for one in regimes if not one.skipped and one.tensors and not _regime(one)]
+    return [*lines, f"right on the {right[0]} inputs"] if lines and right else lines
 
 
 def _regime(regime: RegimeOutcome) -> list[str]:
@@ -148,11 +163,17 @@ def _tensor(tensor: Tensor) -> str:
     text += f" passes {passes} (needed: {BASELINE})"
     worst = tensor.worst
     if worst is not None:
-        text += f"; worst at {list(worst.index)}: eager {worst.expected}, yours {worst.actual}"
+        text += (
+            f"; worst at {list(worst.index)}: eager {_value(worst.expected)}, yours {_value(worst.actual)}"
+        )
         text += f", allowed difference {worst.tolerance:.3g}"
     if tensor.max_diff is not None:
         text += f"; largest difference {tensor.max_diff:.3g}"
     return text + ("; NaN or inf where eager has none, or the reverse" if tensor.nonfinite else "")
+
+
+def _value(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def _violation(broken: object) -> str:
@@ -175,7 +196,8 @@ def _pass(name: str, matched: int, replaced: int, skipped: str, miss: str) -> st
 
 def relevant_lines(detail: str) -> list[str]:
     """The lines of a traceback that name the pass's own files, and the error at its end."""
-    lines = [line.rstrip() for line in detail.splitlines() if line.strip()]
+    told = detail.split("\nWhile executing %")[0]  # torch.fx adds where in the graph, and advice for others
+    lines = [line.rstrip() for line in told.splitlines() if line.strip()]
     if not lines:
         return []
     own = [at for at, line in enumerate(lines[:-1]) if "pass_dir" in line]
@@ -196,7 +218,12 @@ def describe_changes(result: Evaluation, last: Evaluation | None) -> str:
         name = graph.graph.rstrip("/").rsplit("/", 1)[-1]
         if old.verdict != graph.verdict:
             changes.append(f"{name} {old.verdict} -> {graph.verdict}")
-        elif graph.e2e and old.e2e and (graph.e2e.low > old.e2e.high or graph.e2e.high < old.e2e.low):
+        elif (
+            graph.correct
+            and graph.e2e
+            and old.e2e
+            and (graph.e2e.low > old.e2e.high or graph.e2e.high < old.e2e.low)
+        ):
             changes.append(f"{name} {old.e2e.speedup:.3g}x -> {graph.e2e.speedup:.3g}x")
     if not changes:
         return "no graph changed its verdict, or its speed beyond the noise."

@@ -205,4 +205,4 @@ def _unjudged(graphs: tuple[GraphOutcome, ...]) -> str:
 def _refusal(output: str) -> str:
     """The line that says why: the last one, since progress comes before it."""
     lines = first_lines("\n".join(reversed(output.splitlines())), 1, 400)
-    return lines[0] if lines else "no message"
+    return lines[0].removeprefix("passbench: ") if lines else "no message"

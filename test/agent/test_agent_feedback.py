@@ -87,7 +87,7 @@ def test_every_failure_has_the_same_form_and_is_short(verdict: str) -> None:
     lines = text(evaluation(outcome)).splitlines()
     assert lines[1] == f"[1/1] g0: {verdict}"
     assert lines[2] == "    " + ADVICE[verdict]
-    assert lines[3] == "    the reason"
+    assert lines[3] == "    rule no_torch (a.py:3): torch.matmul computes"
     assert len("\n".join(lines)) < 2500
 
 
@@ -127,6 +127,34 @@ def test_changes_are_told_only_beyond_the_noise() -> None:
         graph(graph="a"), graph(graph="b", e2e=compared(1.005)), graph(graph="c", e2e=compared(3.0))
     )
     assert text(after, last=before).endswith("Since the last evaluation: a pass_miss -> correct, c 2x -> 3x.")
+
+
+def test_a_runtime_error_is_told_once_with_the_passes_own_line() -> None:
+    detail = (
+        'Traceback (most recent call last):\n  File "torch/fx/interpreter.py", line 377, in call_function\n'
+        '    return target(*args)\n  File "pass_dir/fuse.py", line 26, in fuse\n    raise ValueError("boom")\n'
+        "ValueError: boom\n\nWhile executing %fuse : call_function[target=pass_dir.fuse.fuse](args = ())\n"
+        "Original traceback:\nNone\nUse tlparse to see full graph.\n"
+    )
+    outcome = graph("runtime_fail", reason="ValueError: boom", detail=detail)
+    assert text(evaluation(outcome, score=0.1)).splitlines()[1:] == [
+        "[1/1] g0: runtime_fail",
+        "    Running the rewritten graph failed.",
+        "    ValueError: boom",
+        '    |   File "pass_dir/fuse.py", line 26, in fuse',
+        '    |     raise ValueError("boom")',
+    ]
+
+
+def test_a_special_cased_value_is_named_as_such() -> None:
+    right = {"where": "output[0]", "dtype": "float32", "shape": [2], "passes_from": -10}
+    wrong = {**right, "passes_from": None}
+    regimes = [{"regime": "recorded", "tensors": [right]}, {"regime": "random", "tensors": [wrong]}]
+    lines = text(evaluation(graph("accuracy", regimes=regimes), score=0.1)).splitlines()
+    assert lines[3:] == [
+        "    random inputs: output[0] float32[2] passes at no tolerance (needed: -5)",
+        "    right on the recorded inputs",
+    ]
 
 
 def test_a_traceback_is_cut_to_the_passes_own_lines() -> None:

@@ -328,7 +328,7 @@ def test_a_machine_without_speeds_is_no_failure_of_the_harness(bench: Bench) -> 
     verified = [write_pass(interpreted=1), EVALUATE]
     bench.run([wrong, EVALUATE, *verified, write_file(f"pass_dir/{MANIFEST}", "[]"), EVALUATE, SUBMIT])
     (line,) = bench.lines()
-    assert observation(line, 1).startswith("No score on this machine; 0 of 0 graphs correct")
+    assert observation(line, 1).startswith("No score on this machine; 0 of 2 graphs correct")
     assert "This kernel needs a GPU" in observation(line, 1)
     assert observation(line, 3).startswith("No score on this machine; 2 of 2 graphs correct")
     assert "Triton is interpreted here" in observation(line, 3)
@@ -370,7 +370,7 @@ def test_a_pass_set_that_cannot_be_loaded_counts_the_floor(bench: Bench) -> None
     bench.run([write_file(f"pass_dir/{MANIFEST}", '["missing"]'), EVALUATE, SUBMIT])
     (line,) = bench.lines()
     assert line["reward"] == pytest.approx(0.1)
-    assert "could not be loaded and counts 0.1: passbench: pass_dir/missing.py" in observation(line, 1)
+    assert "could not be loaded and counts 0.1: pass_dir/missing.py" in observation(line, 1)
 
 
 def test_evaluations_are_shared_between_attempts_and_counted_once(bench: Bench) -> None:
