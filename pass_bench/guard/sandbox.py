@@ -79,6 +79,9 @@ def enter(spec: SandboxSpec) -> SandboxReport:
     warnings: list[str] = []
     uid, gid = _identity(spec, warnings)
     entered = _enter_namespaces(spec, uid, gid, warnings)
+    if "mount" in entered:  # the supervisor's TMPDIR is not there, or only as a path to what is bound below it
+        os.environ["TMPDIR"] = "/tmp"
+        tempfile.tempdir = None
     if spec.mode == "require" and set(entered) != set(ALL_NAMESPACES):
         raise HarnessFailure(f"--sandbox require: {'; '.join(warnings)}")
     if "user" not in entered:

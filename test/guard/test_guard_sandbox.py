@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -290,3 +291,17 @@ def test_private_tmp_is_bounded_and_empty() -> None:
     (listed, errno, written), _, _ = run_boxed(fill, limits=Limits(tmp=8 << 20))
     shown = {path.parts[2] for path in runtime_dirs() if path.is_relative_to("/tmp")}  # a checkout in /tmp
     assert set(listed) <= shown and errno == 28 and written <= 8
+
+
+def test_temporary_files_do_not_follow_the_harness_outside(
+    folders: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, cache, _ = folders
+    monkeypatch.setattr(tempfile, "tempdir", str(cache.parent))  # as a warm process has found it from TMPDIR
+
+    def made() -> str:
+        with tempfile.NamedTemporaryFile() as file:
+            return str(Path(file.name).parent)
+
+    result, report, _ = run_boxed(made, writable=(cache,))
+    assert (result, report["level"]) == ("/tmp", "namespaces")
