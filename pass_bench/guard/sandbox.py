@@ -79,7 +79,7 @@ def enter(spec: SandboxSpec) -> SandboxReport:
     warnings: list[str] = []
     uid, gid = _identity(spec, warnings)
     entered = _enter_namespaces(spec, uid, gid, warnings)
-    if "mount" in entered:  # the supervisor's TMPDIR is not there, or only as a path to what is bound below it
+    if "mount" in entered:  # the harness's TMPDIR is not there, or only as a path to what is bound
         os.environ["TMPDIR"] = "/tmp"
         tempfile.tempdir = None
     if spec.mode == "require" and set(entered) != set(ALL_NAMESPACES):
