@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -21,6 +22,7 @@ from pass_bench.worker.messages import ForkRequest, ReapRequest, ZygoteReply, Zy
 from pass_bench.worker.protocol import Channel, PeerClosed, PeerTimeout, channel_pair
 
 START_TIMEOUT_S = 180.0
+END_TIMEOUT_S = 5
 OUTPUT_CAP_BYTES = 1 << 20
 KEPT_ENVIRONMENT = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
@@ -143,9 +145,7 @@ class Child:
         return not self._has_ended(0)
 
     def _has_ended(self, wait_ms: int) -> bool:
-        poll = select.poll()
-        poll.register(self._pidfd, select.POLLIN)
-        return bool(poll.poll(wait_ms))
+        return ended(self._pidfd, wait_ms)
 
     def _died(self) -> ChildDied:
         if not self._has_ended(1000):
@@ -182,10 +182,18 @@ class Child:
                 continue
 
     def _end(self) -> None:
+        """Kill and reap.
+
+        All waiting is done here and not in the zygote, which serves one request at a time: a process with a
+        CUDA context needs some tenths of a second to die. What runs in the box goes first, while the waiter
+        outside still is its parent.
+        """
+        end_descendants(self.pid)
         try:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         except ProcessLookupError:
             pass
+        self._has_ended(1000 * END_TIMEOUT_S)
         reply = self._zygote.ask(ReapRequest(pid=self.pid))
         os.close(self._pidfd)
         self._channel.close()
@@ -195,6 +203,31 @@ class Child:
             self._ended = f"was killed by {signal_name(self._signal)}"
         else:
             self._ended = f"exited with status {os.WEXITSTATUS(reply.status)}"
+
+
+def end_descendants(pid: int) -> None:
+    """Kill everything below a process, and wait until it is gone."""
+    handles = []
+    for each in descendants(pid)[1:]:
+        with contextlib.suppress(OSError):
+            handles.append(os.pidfd_open(each))
+    try:
+        for handle in handles:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        deadline = time.monotonic() + END_TIMEOUT_S
+        for handle in handles:
+            ended(handle, max(0, int(1000 * (deadline - time.monotonic()))))
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def ended(pidfd: int, wait_ms: int) -> bool:
+    """Whether a process has ended, or does so within some milliseconds."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(wait_ms))
 
 
 def signal_name(number: int) -> str:
