@@ -19,7 +19,7 @@ from statistics import mean, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from eval_graphs import FOLDER, sample_list
+from eval_graphs import sample_list
 
 from pass_bench.batch.commands import default_jobs
 from pass_bench.batch.executor import Measured
@@ -32,7 +32,8 @@ NEEDED_SHARE, WITHIN = 0.95, 0.02
 
 def chosen_tasks(graphs: int) -> list[GraphTask]:
     """Return one graph of each of the first samples, then the second of each, until there are enough."""
-    tasks = graph_tasks(sample_tasks([sample_list(5 * graphs)], FOLDER, None), [("nope", False)])
+    path, root = sample_list(5 * graphs)
+    tasks = graph_tasks(sample_tasks([path], root, None), [("nope", False)])
     order: dict[str, list[GraphTask]] = defaultdict(list)
     for task in tasks:
         order[task.owner.name].append(task)

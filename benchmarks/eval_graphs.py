@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 FOLDER = ROOT / ".cache" / "eval_graphs"
 LISTS = [ROOT / f"sample_lists/eval/passnet_{kind}_eval_samples.txt" for kind in ("fusible", "typical")]
+EXAMPLES = ROOT / "samples" / "fusible_subgraphs"
 SHARDS = ROOT / "datasets" / "passnet_subgraphs"
 
 
@@ -32,8 +33,26 @@ def graph_count(sample: Path) -> int:
     return len((sample / "graph_list.txt").read_text().split())
 
 
-def sample_list(graphs: int, folder: Path = FOLDER) -> Path:
-    """Return a list of samples with at least so many graphs; unpacks what is missing below `folder`."""
+def sample_list(graphs: int, folder: Path = FOLDER) -> tuple[Path, Path]:
+    """Return a list of samples with at least so many graphs, and where their paths start.
+
+    What is missing is unpacked below `folder`. Without pyarrow, and where nothing is unpacked, the list names
+    the example samples instead, which is said.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"first_{graphs}_graphs.txt"
+    try:
+        chosen = first_samples(graphs, folder)
+    except ImportError as error:
+        print(f"no evaluation graphs ({error}): using the example samples", flush=True)
+        chosen = sorted(str(found.parent.relative_to(ROOT)) for found in EXAMPLES.rglob("graph_list.txt"))
+        folder = ROOT
+    path.write_text("".join(f"{name}\n" for name in chosen))
+    return path, folder
+
+
+def first_samples(graphs: int, folder: Path) -> list[str]:
+    """Return the names of the first samples that have so many graphs together; raises ImportError."""
     chosen: list[str] = []
     count = 0
     for name in listed():
@@ -43,9 +62,7 @@ def sample_list(graphs: int, folder: Path = FOLDER) -> Path:
             unpack(folder, graphs)
         chosen.append(name)
         count += graph_count(folder / name)
-    path = folder / f"first_{graphs}_graphs.txt"
-    path.write_text("".join(f"{name}\n" for name in chosen))
-    return path
+    return chosen
 
 
 def unpack(folder: Path, graphs: int) -> None:
@@ -53,14 +70,13 @@ def unpack(folder: Path, graphs: int) -> None:
     from pass_bench.dataset.unpack import unpack as run
 
     wanted = [name for name, _ in zip(listed(), range(graphs // 3 + 1), strict=False)]
-    folder.mkdir(parents=True, exist_ok=True)
     run(SHARDS, folder, wanted)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--graphs", type=int, default=110)
-    print(sample_list(parser.parse_args().graphs))
+    print(sample_list(parser.parse_args().graphs)[0])
 
 
 if __name__ == "__main__":

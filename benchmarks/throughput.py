@@ -29,7 +29,7 @@ from statistics import mean, median
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 
-from eval_graphs import FOLDER, sample_list
+from eval_graphs import EXAMPLES, sample_list
 
 from pass_bench.results.records import EvalSettings, GraphResult, PhaseTimes
 from pass_bench.results.store import read_store
@@ -41,7 +41,6 @@ COMPILERS = {"eager": "nope", "passes": "pass_mgr_direct", "inductor": "inductor
 ELSEWHERE_S = {"eager": 11.0, "passes": 11.0, "inductor": 25.0}
 NEEDED = {"eager": 12.0, "passes": 12.0, "inductor": 6.0}
 DEVICES_NEEDED = 1.85
-EXAMPLES = ROOT / "samples" / "fusible_subgraphs"
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,8 @@ def batch(name: str, devices: str, options: argparse.Namespace) -> Run:
     if name == "passes":
         command += [str(EXAMPLES)]
     else:
-        command += [str(sample_list(options.graphs)), "--root", str(FOLDER)]
+        path, root = sample_list(options.graphs)
+        command += [str(path), "--root", str(root)]
     command += ["--regimes", "recorded,random,special", "--out", str(folder)]
     command += ["--timeout", "60", *(["--jobs", str(options.jobs)] if options.jobs else [])]
     command += [] if options.hush else ["--no-hush"]
