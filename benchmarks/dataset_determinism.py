@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
+import os
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -65,7 +68,7 @@ def run_once(work: Path, count: int) -> dict[str, str]:
     planned = pipeline.vary(work, Budget(instances=1, sole_instances=1, dims=1), report=quiet)
     print(f"vary {time.monotonic() - started:.0f} s, {planned} graphs planned", flush=True)
     started = time.monotonic()
-    dropped = pipeline.check(work, report=quiet)
+    dropped = pipeline.check(work, count=20, report=quiet)
     print(f"verify {time.monotonic() - started:.0f} s, {dropped.total()} graphs dropped", flush=True)
     started = time.monotonic()
     graphs = pipeline.publish(work, work / "out" / "shards", work / "out", count=20, report=quiet)
@@ -75,16 +78,24 @@ def run_once(work: Path, count: int) -> dict[str, str]:
 
 
 def main() -> int:
-    """Compare two runs."""
+    """Compare two runs, each a process of its own with another order of its sets."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", type=Path)
     parser.add_argument("--entries", type=int, default=len(ARCHITECTURES))
+    parser.add_argument("--once", action="store_true", help="run once and write digests.json")
     arguments = parser.parse_args()
-    one = run_once(arguments.work / "one", arguments.entries)
-    two = run_once(arguments.work / "two", arguments.entries)
+    if arguments.once:
+        found = run_once(arguments.work, arguments.entries)
+        (arguments.work / "digests.json").write_text(json.dumps(found))
+        return 0
+    for seed, name in enumerate(("one", "two"), start=1):
+        command = [sys.executable, __file__, str(arguments.work / name), "--once"]
+        command += ["--entries", str(arguments.entries)]
+        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": str(seed)}, check=True)
+    one, two = (json.loads((arguments.work / name / "digests.json").read_text()) for name in ("one", "two"))
     for name in sorted({*one, *two}):
         print(one.get(name, "-")[:16], "same" if one.get(name) == two.get(name) else "DIFFERS", name)
-    print(f"{len(one)} files, {sum(one[name] != two.get(name) for name in one)} differ")
+    print(f"{len({*one, *two})} files, {sum(one.get(n) != two.get(n) for n in {*one, *two})} differ")
     return 0 if one == two else 1
 
 

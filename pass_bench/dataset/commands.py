@@ -79,12 +79,13 @@ def vary(work: Path, instances: int, dims: int) -> None:
 
 @dataset_command.command("verify")
 @_work
-def verify(work: Path) -> None:
+@click.option("--eval-samples", default=200, show_default=True, help="Evaluation samples per category.")
+def verify(work: Path, eval_samples: int) -> None:
     """Run every planned graph; count why graphs are dropped. Goes on where it stopped."""
     from pass_bench.dataset.pipeline import check
 
     with timed(work, "verify") as done:
-        reasons = check(work, report=click.echo, done=done)
+        reasons = check(work, count=eval_samples, report=click.echo, done=done)
     for reason, count in reasons.most_common():
         click.echo(f"{count:7d}  {reason}")
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from pass_bench.dataset.page import table
-from pass_bench.dataset.pipeline import load_plan, load_records
+from pass_bench.dataset.pipeline import dropped, load_records
 from pass_bench.dataset.publish import COLUMNS
 from pass_bench.dataset.summary import summarize
 from pass_bench.dataset.tally import tally
-from pass_bench.dataset.verify import read_verified
 
 _COLUMN_TEXTS = {
     "uid": "derived from the graph's canonical text and its arguments' shapes and dtypes",
@@ -33,9 +31,6 @@ _COLUMN_TEXTS = {
 def write_datasheet(work: Path, shards: Path) -> None:
     """Write README.md beside the shards."""
     found = tally(load_records(work))
-    graphs = {graph.uid for graph in load_plan(work)}
-    verified = read_verified(work / "verified.jsonl").items()
-    dropped = Counter(reason for uid, reason in verified if reason and uid in graphs)
     summary = summarize(shards)
     columns = ("library", "configurations tried", "captured", "distinct", "classes tried", "model classes")
     text = f"""# passnet_subgraphs
@@ -64,9 +59,9 @@ trained model. Configurations that failed:
 
 ## What was left out
 
-Every graph ran twice in eager on the CPU. Dropped:
+Every graph ran twice in eager on the CPU, those of evaluation samples also on random inputs. Dropped:
 
-{table(("reason", "graphs"), dropped.most_common())}
+{table(("reason", "graphs"), dropped(work).most_common())}
 
 `weak`: zeros, the mean, or an input passed through would be right at t = -3.
 

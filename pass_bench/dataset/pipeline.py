@@ -17,10 +17,11 @@ from pass_bench.dataset.lower import Lowered, lower_all
 from pass_bench.dataset.plan import Budget, PlannedGraph, plan
 from pass_bench.dataset.publish import rows_of, write_lists, write_shards
 from pass_bench.dataset.store import ModelRecord, read_record
-from pass_bench.dataset.verify import read_verified, verify
+from pass_bench.dataset.verify import read_verified, reason_not_to_evaluate, verify
 from pass_bench.errors import BadInput
 
 Report = Callable[[str], None]
+_EVALUATED = "evaluated.jsonl"
 
 
 def load_records(root: Path) -> list[ModelRecord]:
@@ -48,19 +49,28 @@ def vary(root: Path, budget: Budget | None = None, *, report: Report = print) ->
     return count
 
 
-def check(root: Path, *, report: Report = print, done: list[int] | None = None) -> Counter[str]:
+def check(
+    root: Path, *, count: int = EVAL_SAMPLES, report: Report = print, done: list[int] | None = None
+) -> Counter[str]:
     """Verify the planned graphs that were not verified yet; returns the reasons of those dropped, counted.
 
     Skeletons come in an order of their hashes, each complete, so that a part of the work is a fair sample.
-    How many were verified now is appended to `done`.
+    Then the graphs of the `count` evaluation samples per category run on random inputs, too; where some have
+    to go, others are chosen, until all do. How many were verified now is appended to `done`.
     """
     graphs = sorted(load_plan(root), key=_by_skeleton)
     before = len(read_verified(root / "verified.jsonl"))
     found = verify(graphs, root / "verified.jsonl", report=report)
     if done is not None:
         done.append(len(found) - before)
-    planned = {graph.uid for graph in graphs}
-    return Counter(reason for uid, reason in found.items() if reason is not None and uid in planned)
+    while any(found[graph.uid] is None for graph in graphs):
+        groups = [one for members in chosen(root, count=count).evaluation.values() for one in members]
+        candidates = [graph for one in groups for graph in one.graphs]
+        known = read_verified(root / _EVALUATED)
+        if all(graph.uid in known for graph in candidates):
+            break
+        verify(candidates, root / _EVALUATED, reason=reason_not_to_evaluate, report=report)
+    return dropped(root)
 
 
 def _by_skeleton(graph: PlannedGraph) -> tuple[str, str, int, int, str]:
@@ -69,11 +79,24 @@ def _by_skeleton(graph: PlannedGraph) -> tuple[str, str, int, int, str]:
 
 def chosen(root: Path, *, count: int = EVAL_SAMPLES) -> Split:
     """Group what was verified into samples and split them by use."""
-    found = read_verified(root / "verified.jsonl")
-    good = [graph for graph in load_plan(root) if graph.uid in found and found[graph.uid] is None]
+    good = verified(root)
     if not good:
         raise BadInput("no verified graph", path=root, expected="passbench dataset verify first")
     return split(group(good), count)
+
+
+def verified(root: Path) -> list[PlannedGraph]:
+    """The planned graphs that passed, in order."""
+    found, on_random = read_verified(root / "verified.jsonl"), read_verified(root / _EVALUATED)
+    return [g for g in load_plan(root) if found.get(g.uid, "") is None and on_random.get(g.uid) is None]
+
+
+def dropped(root: Path) -> Counter[str]:
+    """Why planned graphs were dropped, counted."""
+    planned = {graph.uid for graph in load_plan(root)}
+    found = {**read_verified(root / "verified.jsonl")}
+    found |= {uid: why for uid, why in read_verified(root / _EVALUATED).items() if why is not None}
+    return Counter(why for uid, why in found.items() if why is not None and uid in planned)
 
 
 def publish(

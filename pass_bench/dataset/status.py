@@ -8,12 +8,11 @@ from pathlib import Path
 
 from pass_bench.dataset.group import EVAL_SAMPLES, Split, group, split
 from pass_bench.dataset.page import table
-from pass_bench.dataset.pipeline import load_plan, load_records
+from pass_bench.dataset.pipeline import dropped, load_plan, load_records, verified
 from pass_bench.dataset.plan import PlannedGraph
 from pass_bench.dataset.stages import stage_times
 from pass_bench.dataset.store import ModelRecord
 from pass_bench.dataset.tally import Tally, tally
-from pass_bench.dataset.verify import read_verified
 
 _REASONS = 30
 
@@ -25,9 +24,8 @@ def status(work: Path, count: int = EVAL_SAMPLES) -> str:
     """
     records = load_records(work)
     found = tally(records)
-    planned = list(load_plan(work)) if (work / "plan.jsonl.zst").exists() else []
-    verified = read_verified(work / "verified.jsonl")
-    good = [graph for graph in planned if graph.uid in verified and verified[graph.uid] is None]
+    is_planned = (work / "plan.jsonl.zst").exists()
+    planned, good = (list(load_plan(work)), verified(work)) if is_planned else ([], [])
     parts = split(group(good), count)
     shipped = [
         one for groups in (parts.train, parts.evaluation) for members in groups.values() for one in members
@@ -37,9 +35,7 @@ def status(work: Path, count: int = EVAL_SAMPLES) -> str:
     refused = tried.count("null")
     lowering = f"{len(tried) - refused} models lowered up to Inductor's scheduler; {refused} it does not take"
     columns = ("library", "tried", "captured", "distinct graphs", "classes tried", "classes captured")
-    dropped = Counter(
-        verified[graph.uid] for graph in {g.uid: g for g in planned}.values() if verified.get(graph.uid)
-    )
+    reasons = dropped(work) if is_planned else Counter[str]()
     return f"""# The dataset: what was tried, and what came of it
 
 Printed by `passbench dataset status --work WORK`, from the records of every stage.
@@ -66,7 +62,7 @@ another); those count once.
 | extract | {found.captured.total()} of {found.tried.total()} configurations captured |
 | decompose | {lowering} |
 | vary | {_counted(planned)} planned |
-| verify | {_counted(good)} kept; {dropped.total()} graphs dropped |
+| verify | {_counted(good)} kept; {reasons.total()} graphs dropped |
 | group | {len(shipped)} samples of {_counted(kept)} |
 
 {table(("graphs with a part of", "configurations", "model classes"), _sources(records, planned, good, kept))}
@@ -74,7 +70,7 @@ another); those count once.
 A configuration none of whose parts is in the set had only parts that others have, too: at most a few graphs
 of one skeleton are kept, and no graph twice.
 
-{table(("dropped because", "graphs"), dropped.most_common())}
+{table(("dropped because", "graphs"), reasons.most_common())}
 
 {_split(parts)}
 

@@ -21,6 +21,7 @@ _CPU_SECONDS = 60  # of the child, not of the clock: what else the machine does 
 _CHUNK = 400
 _MEMORY_GIB = 8
 _SAMPLED = 1000
+_RANDOM_DRAWS = 2
 
 
 def graph_of(planned: PlannedGraph) -> Graph:
@@ -100,6 +101,30 @@ def reason_to_drop(planned: PlannedGraph, drawn: Drawn | None = None) -> str | N
     return "weak" if weak is not None and weak <= WEAK_AT else None
 
 
+def reason_not_to_evaluate(planned: PlannedGraph, _: Drawn | None = None) -> str | None:
+    """Why a graph that may be trained on is no evaluation, or None.
+
+    An answer is also judged on random inputs: eager must run on them, and give finite floats.
+    """
+    import torch
+
+    from pass_bench.fx.load import load_module
+    from pass_bench.inputs import draw_seeds, make_inputs
+
+    graph = graph_of(planned)
+    module = load_module(graph)
+    for seed in draw_seeds(0, _RANDOM_DRAWS):
+        torch.manual_seed(1024)
+        try:
+            with torch.no_grad():
+                outputs = _tensors(module(*make_inputs(graph, "random", seed)))
+        except Exception as error:
+            return f"does not run on random inputs: {type(error).__name__}"
+        if not all(bool(torch.isfinite(o).all()) for o in outputs if o.is_floating_point()):
+            return "not finite on random inputs"
+    return None
+
+
 def _may_be_weak(expected: Any, inputs: Sequence[Any]) -> bool:
     """Whether zeros, the mean or an input agree with every 97th element at t = -3: if not, none is right."""
     import torch
@@ -129,6 +154,9 @@ def _is_constant(output: Any) -> bool:
     return output.numel() == 0 or bool((output == output.reshape(-1)[0]).all())
 
 
+Reason = Callable[[PlannedGraph, Drawn | None], str | None]
+
+
 def read_verified(path: Path) -> dict[str, str | None]:
     """What was found so far, by uid; a line that was cut off is ignored."""
     found: dict[str, str | None] = {}
@@ -143,7 +171,11 @@ def read_verified(path: Path) -> dict[str, str | None]:
 
 
 def verify(
-    graphs: Iterable[PlannedGraph], path: Path, *, report: Callable[[str], None] = print
+    graphs: Iterable[PlannedGraph],
+    path: Path,
+    *,
+    reason: Reason = reason_to_drop,
+    report: Callable[[str], None] = print,
 ) -> dict[str, str | None]:
     """Verify the graphs that `path` has no line for, in forked children; returns reasons by uid.
 
@@ -166,7 +198,7 @@ def verify(
         chunk = list({graph.uid: graph for graph in chunk}.values())
         suspect = ""
         while chunk:
-            _run_child(chunk, path)
+            _run_child(chunk, path, reason)
             found = read_verified(path)
             left = [graph for graph in chunk if graph.uid not in found]
             if left and left[0].uid == suspect:
@@ -180,7 +212,7 @@ def verify(
     return found
 
 
-def _run_child(chunk: Sequence[PlannedGraph], path: Path) -> None:
+def _run_child(chunk: Sequence[PlannedGraph], path: Path, reason: Reason) -> None:
     pid = fork()
     if pid:
         os.waitpid(pid, 0)
@@ -195,13 +227,13 @@ def _run_child(chunk: Sequence[PlannedGraph], path: Path) -> None:
             resource.setrlimit(resource.RLIMIT_CPU, (used, resource.RLIM_INFINITY))
             signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS)
             try:
-                reason = reason_to_drop(graph, drawn)
+                found = reason(graph, drawn)
             except _TooLong:
-                reason = "takes too long"
+                found = "takes too long"
             except Exception as error:
-                reason = f"fails: {type(error).__name__}"
+                found = f"fails: {type(error).__name__}"
             signal.setitimer(signal.ITIMER_PROF, 0)
-            _append(path, graph.uid, reason)
+            _append(path, graph.uid, found)
     finally:
         os._exit(0)
 

@@ -71,7 +71,7 @@ def run_stages(root: Path, out: Path) -> None:
     quiet = lambda _: None  # noqa: E731
     pipeline.decompose(root, report=quiet)
     pipeline.vary(root, Budget(dims=1), report=quiet)
-    pipeline.check(root, report=quiet)
+    pipeline.check(root, count=2, report=quiet)
     pipeline.publish(root, out / "shards", out, count=2, report=quiet)
 
 
@@ -102,7 +102,7 @@ def test_verified_graphs_are_not_verified_again(built: Path) -> None:
     before = (built / "verified.jsonl").read_bytes()
     with (built / "verified.jsonl").open("a") as file:
         file.write('{"uid": "cut of')  # what a kill leaves
-    pipeline.check(built, report=lambda _: None)
+    pipeline.check(built, count=2, report=lambda _: None)
     assert (built / "verified.jsonl").read_bytes() == before + b'{"uid": "cut of\n'
     (built / "verified.jsonl").write_bytes(before)
 

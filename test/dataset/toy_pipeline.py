@@ -53,7 +53,7 @@ def main(root: Path) -> None:
     print("vary", flush=True)
     pipeline.vary(root, Budget(dims=1), report=quiet)
     print("verify", flush=True)
-    pipeline.check(root, report=quiet)
+    pipeline.check(root, count=2, report=quiet)
     print("publish", flush=True)
     pipeline.publish(root, root / "out" / "shards", root / "out", count=2, report=quiet)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import gc
+import importlib
 import os
 import re
 import resource
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,8 +77,8 @@ def harvest(
     once more.
     """
     limits = limits or Limits()
-    warm_up()
     waiting = families(entry for entry in entries if not record_path(root, entry).exists())
+    warm_up(dict.fromkeys(family[0].library for family in waiting))
     report(f"{sum(map(len, waiting))} entries of {len(waiting)} classes to extract")
     running: dict[int, tuple[list[Entry], float]] = {}
     again: set[str] = set()
@@ -116,13 +118,26 @@ def _line(record: ModelRecord) -> str:
     return f"{record.key} {record.seconds:.1f}s {record.failure or f'{statements} statements'}"
 
 
-def warm_up() -> None:
-    """Import what every child needs, once: children are forks."""
+_HEAVY = {
+    "transformers": "transformers.models.llama.modeling_llama",
+    "torch_geometric": "torch_geometric.nn",
+    "timm": "timm",
+    "torchvision": "torchvision",
+    "diffusers": "diffusers.models",
+    "smp": "segmentation_models_pytorch",
+}
+
+
+def warm_up(libraries: Iterable[str] = ()) -> None:
+    """Import what every child needs, once: children are forks, and a library takes seconds to import."""
     import torch
 
     from pass_bench.dataset.record import record
 
     torch.set_num_threads(1)
+    for library in libraries:
+        with suppress(ImportError):  # its entries will say so
+            importlib.import_module(_HEAVY.get(library, "torch"))
     record(torch.nn.Linear(4, 4), {"input": torch.ones(2, 4)}, name="toy")
     gc.collect()
     gc.freeze()
