@@ -42,14 +42,33 @@ OPTIONS: list[Callable[..., Any]] = [
     ),
     click.option("--config", type=Path, default=DEFAULT, help="Configuration: prompts and tools."),
     click.option("--dataset", type=Path, default=DATASET, show_default=True, help="Tasks, JSON lines."),
-    click.option("--traj-dir", type=Path, default=Path("trajectories/pass_agent"), show_default=True),
-    click.option("--exp-name", default="pass_agent_full_trajectory", show_default=True),
+    click.option(
+        "--traj-dir",
+        type=Path,
+        default=Path("trajectories/pass_agent"),
+        show_default=True,
+        help="Where runs are kept.",
+    ),
+    click.option(
+        "--exp-name", default="pass_agent_full_trajectory", show_default=True, help="Name of the run."
+    ),
     click.option("--k", type=click.IntRange(0), default=1, show_default=True, help="Tasks; 0: all."),
     click.option("--start-idx", type=click.IntRange(0), default=0, help="First task."),
-    click.option("--max-workers", type=click.IntRange(1), envvar="MAX_WORKERS", default=1, show_default=True),
+    click.option(
+        "--max-workers",
+        type=click.IntRange(1),
+        envvar="MAX_WORKERS",
+        default=1,
+        show_default=True,
+        help="Attempts at once; evaluations take turns on each device.",
+    ),
     click.option("--attempts", type=click.IntRange(1), default=1, help="Attempts per task."),
-    click.option("--max-steps", type=click.IntRange(1), default=100, show_default=True),
-    click.option("--temperature", type=click.FloatRange(0), default=1.0, show_default=True),
+    click.option(
+        "--max-steps", type=click.IntRange(1), default=100, show_default=True, help="Answers per attempt."
+    ),
+    click.option(
+        "--temperature", type=click.FloatRange(0), default=1.0, show_default=True, help="Of the sampling."
+    ),
     click.option(
         "--max-tokens", type=click.IntRange(1), default=16384, show_default=True, help="Of one answer."
     ),
@@ -67,23 +86,51 @@ OPTIONS: list[Callable[..., Any]] = [
         "--patience", type=click.IntRange(0), default=10, help="Evaluations without a gain; 0: endless."
     ),
     click.option(
-        "--runtime", type=click.Choice(["auto", "local", "docker"]), default="auto", show_default=True
+        "--runtime",
+        type=click.Choice(["auto", "local", "docker"]),
+        default="auto",
+        show_default=True,
+        help="Where evaluations run; auto: Docker where an engine has the image, else local.",
     ),
     click.option(
-        "--sandbox", type=click.Choice(["require", "auto", "off"]), default="auto", show_default=True
+        "--sandbox",
+        type=click.Choice(["require", "auto", "off"]),
+        default="auto",
+        show_default=True,
+        help="Namespaces around local evaluations.",
     ),
     click.option("--docker-image", default="", help="Instead of the tasks' image."),
     click.option("--docker-mount", multiple=True, help="SOURCE:TARGET[:ro]; may be repeated."),
-    click.option("--docker-memory", default="32g", show_default=True),
-    click.option("--docker-privileged/--no-docker-privileged", default=False),
-    click.option("--gpus", default="auto", show_default=True, help="For Docker: all, none or 0,1."),
+    click.option("--docker-memory", default="32g", show_default=True, help="Limit of a container."),
+    click.option(
+        "--docker-privileged/--no-docker-privileged",
+        default=False,
+        help="For engines that refuse nested namespaces otherwise.",
+    ),
+    click.option(
+        "--gpus",
+        default="auto",
+        show_default=True,
+        help="For Docker: all, none or 0,1; an evaluation gets one of them.",
+    ),
     click.option("--device", type=click.Choice(["", "cpu", "cuda"]), default="", help="Evaluation device."),
     click.option("--eval-env", multiple=True, help="NAME=VALUE for entry.sh, such as PASSNET_TRIALS=50."),
     click.option("--peak-bandwidth", type=click.FloatRange(0), default=0.0, help="GB/s, for rooflines."),
-    click.option("--start-from", type=click.Choice(["empty", "sample"]), default="empty", show_default=True),
+    click.option(
+        "--start-from",
+        type=click.Choice(["empty", "sample"]),
+        default="empty",
+        show_default=True,
+        help="What pass_dir holds at first.",
+    ),
     click.option("--few-shot/--no-few-shot", default=True, help="Show one similar pass in the prompt."),
     click.option("--resume/--no-resume", default=None, help="Go on with an earlier run of this name."),
-    click.option("--retry", multiple=True, type=click.Choice([str(reason) for reason in ExitReason])),
+    click.option(
+        "--retry",
+        multiple=True,
+        type=click.Choice([str(reason) for reason in ExitReason]),
+        help="With --resume: let attempts go on that ended so; may be repeated.",
+    ),
     click.option("--apply", is_flag=True, help="Write the best pass sets into the samples' own pass_dir."),
 ]
 

@@ -210,21 +210,26 @@ def describe_changes(result: Evaluation, last: Evaluation | None) -> str:
     if last is None or not last.graphs:
         return ""
     before = {graph.graph: graph for graph in last.graphs}
-    changes = []
+    verdicts: dict[str, list[str]] = {}
+    speeds = []
     for graph in result.graphs:
         old = before.get(graph.graph)
         if old is None:
             continue
         name = graph.graph.rstrip("/").rsplit("/", 1)[-1]
         if old.verdict != graph.verdict:
-            changes.append(f"{name} {old.verdict} -> {graph.verdict}")
+            verdicts.setdefault(f"{old.verdict} -> {graph.verdict}", []).append(name)
         elif (
             graph.correct
             and graph.e2e
             and old.e2e
             and (graph.e2e.low > old.e2e.high or graph.e2e.high < old.e2e.low)
         ):
-            changes.append(f"{name} {old.e2e.speedup:.3g}x -> {graph.e2e.speedup:.3g}x")
+            speeds.append(f"{name} {old.e2e.speedup:.3g}x -> {graph.e2e.speedup:.3g}x")
+    changes = [
+        f"{names[0] if len(names) == 1 else f'{len(names)} graphs'} {change}"
+        for change, names in verdicts.items()
+    ] + speeds
     if not changes:
         return "no graph changed its verdict, or its speed beyond the noise."
     more = f" and {len(changes) - 8} more" if len(changes) > 8 else ""

@@ -127,12 +127,15 @@ def test_changes_are_told_only_beyond_the_noise() -> None:
         graph(graph="a"), graph(graph="b", e2e=compared(1.005)), graph(graph="c", e2e=compared(3.0))
     )
     assert text(after, last=before).endswith("Since the last evaluation: a pass_miss -> correct, c 2x -> 3x.")
+    missed = evaluation(*[graph("pass_miss", graph=name) for name in "abc"])
+    assert text(after, last=missed).endswith("Since the last evaluation: 3 graphs pass_miss -> correct.")
 
 
 def test_a_runtime_error_is_told_once_with_the_passes_own_line() -> None:
     detail = (
         'Traceback (most recent call last):\n  File "torch/fx/interpreter.py", line 377, in call_function\n'
-        '    return target(*args)\n  File "pass_dir/fuse.py", line 26, in fuse\n    raise ValueError("boom")\n'
+        '    return target(*args)\n  File "pass_dir/fuse.py", line 26, in fuse\n'
+        '    raise ValueError("boom")\n'
         "ValueError: boom\n\nWhile executing %fuse : call_function[target=pass_dir.fuse.fuse](args = ())\n"
         "Original traceback:\nNone\nUse tlparse to see full graph.\n"
     )
