@@ -115,7 +115,12 @@ OPTIONS: list[Callable[..., Any]] = [
     ),
     click.option("--device", type=click.Choice(["", "cpu", "cuda"]), default="", help="Evaluation device."),
     click.option("--eval-env", multiple=True, help="NAME=VALUE for entry.sh, such as PASSNET_TRIALS=50."),
-    click.option("--peak-bandwidth", type=click.FloatRange(0), default=0.0, help="GB/s, for rooflines."),
+    click.option(
+        "--peak-bandwidth",
+        type=click.FloatRange(0),
+        default=0.0,
+        help="GB/s, for rooflines; `passbench calibrate` measures it.",
+    ),
     click.option(
         "--start-from",
         type=click.Choice(["empty", "sample"]),
