@@ -12,6 +12,9 @@ from tiny_sample import make_sample
 if not Path("/dev/nvidiactl").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+# No test finds what another run has compiled.
+os.environ.setdefault("PASSNET_PASS_CACHE", "off")
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
 

@@ -6,6 +6,7 @@ supervisor treats its answers as hostile input.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -48,6 +49,7 @@ from pass_bench.worker.messages import (
     TimeRequest,
 )
 from pass_bench.worker.payload import write_payload
+from pass_bench.worker.precompile import tuning_left_out
 from pass_bench.worker.protocol import Channel
 from pass_bench.worker.reference import changed_inputs, make, wait
 
@@ -75,7 +77,8 @@ class Candidate:
             if isinstance(request, LoadRequest):
                 return self._load_only(), None
             if isinstance(request, PrepareRequest):
-                return self._prepare(), None
+                with tuning_left_out() if request.compile_only else contextlib.nullcontext():
+                    return self._prepare(), None
             if isinstance(request, RunRequest):
                 return self._run(request)
             if isinstance(request, MemoryRequest):

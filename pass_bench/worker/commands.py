@@ -144,6 +144,7 @@ def evaluate_and_print(
                     replace=replace,
                 )
             )
+        evaluator.precompile(sample, pass_dir, const_pass_dir)
         for index in range(len(sample.graphs)):
             result = evaluator.evaluate_graph(
                 sample, index, names=names, pass_dir=pass_dir, const_pass_dir=const_pass_dir

@@ -36,6 +36,8 @@ from pass_bench.worker.messages import (
     ReferenceReply,
     ReferenceRequest,
 )
+from pass_bench.worker.pass_cache import PassCacheStore, pass_set_key, store_folder
+from pass_bench.worker.precompile import compile_in_parallel
 from pass_bench.worker.processes import ChildDied, ZygoteProcess
 from pass_bench.worker.protocol import PeerTimeout, ProtocolError
 from pass_bench.worker.references import References
@@ -72,9 +74,12 @@ class Evaluator:
         self._guests = tuple(guests)
         self.settings = settings
         self._visible = visible
-        self._cache_folders: dict[tuple[Path, Path], Path] = {}
+        self._cache_folders: dict[str, Path] = {}
+        self._cache_keys: dict[Path, str | None] = {}
+        self._restored: set[Path] = set()
         self._lock = threading.Lock()
         self._compiler = compiler_named(settings.compiler)
+        self._store = PassCacheStore(store_folder() if self._compiler.uses_passes else None)
         self._known_rules: dict[tuple[Path, Path | None], tuple[Violation, ...]] = {}
         self._caches = Path(tempfile.mkdtemp(prefix="passnet-caches-"))
         self._caches.chmod(0o755)
@@ -99,13 +104,16 @@ class Evaluator:
         self.close()
 
     def close(self) -> None:
-        """End all workers and remove their caches."""
+        """End all workers; keep what their passes compiled for the next run, and remove their caches."""
         if self._host is None:
             if self._references is not None:
                 self._references.close()
             if self._zygote is not None:
                 self._zygote.close()
         self._zygote = self._references = None
+        for folder, key in self._cache_keys.items():
+            self._store.keep(key, folder)
+        self._cache_keys.clear()
         shutil.rmtree(self._caches, ignore_errors=True)
 
     def _start(self) -> None:
@@ -204,7 +212,7 @@ class Evaluator:
     def _job(
         self, sample: Sample, graph: Path | None, pass_dir: Path, const_pass_dir: Path | None
     ) -> CandidateJob:
-        cache = self._cache_of(sample.path, pass_dir)
+        cache = self._cache_of(sample.path, pass_dir, const_pass_dir)
         return CandidateJob(
             sample_path=str(sample.path.absolute()),
             graph_path="" if graph is None else str(graph.absolute()),
@@ -220,17 +228,47 @@ class Evaluator:
             with_unrewritten=not self.settings.compat,
         )
 
-    def _cache_of(self, sample: Path, pass_dir: Path) -> Path:
+    def _cache_of(self, sample: Path, pass_dir: Path, const_pass_dir: Path | None = None) -> Path:
         """Return the cache folder of one pass set: nothing a pass writes is read by another one."""
+        folders = [folder for folder in (pass_dir, const_pass_dir) if folder is not None]
+        key = None
+        if self._compiler.uses_passes and self.environment is not None:
+            known = self.environment
+            versions = (known.torch, known.triton, known.python, known.device, known.device_name)
+            key = pass_set_key(sample, folders, *versions)
         with self._lock:
-            if (sample, pass_dir) not in self._cache_folders:
+            identity = key or f"{sample}\n{pass_dir}\n{const_pass_dir}"
+            if identity not in self._cache_folders:
                 folder = Path(tempfile.mkdtemp(dir=self._caches))
+                owner = None
                 if os.geteuid() == 0:
                     number = len(self._cache_folders) % UIDS_PER_PROCESS
                     owner = FIRST_PRIVATE_UID + os.getpid() % (1 << 22) * UIDS_PER_PROCESS + number
                     os.chown(folder, owner, owner)
-                self._cache_folders[sample, pass_dir] = folder
-            return self._cache_folders[sample, pass_dir]
+                if self._store.restore(key, folder, owner):
+                    self._restored.add(folder)
+                self._cache_folders[identity] = folder
+                self._cache_keys[folder] = key
+            return self._cache_folders[identity]
+
+    def precompile(
+        self, sample: Sample, pass_dir: Path | None = None, const_pass_dir: Path | None = None
+    ) -> int:
+        """Compile the kernels of all graphs of a sample in parallel; return for how many that was done.
+
+        For none where nothing is compiled for a device, where one graph would do it itself, and where an
+        earlier run of the same passes has left its kernels.
+        """
+        pass_dir = pass_dir or sample.pass_dir
+        if not self._compiler.uses_passes or self.device != "cuda" or len(sample.graphs) < 2:
+            return 0
+        if self._broken_rules(pass_dir, const_pass_dir):
+            return 0
+        jobs = [self._job(sample, graph.path, pass_dir, const_pass_dir) for graph in sample.graphs]
+        if Path(jobs[0].cache_dir) in self._restored:
+            return 0
+        assert self._zygote is not None
+        return compile_in_parallel(self._zygote, jobs, self.settings.timeout_s)
 
     def evaluate(
         self,

@@ -240,9 +240,10 @@ class LoadRequest(Message):
 
 
 class PrepareRequest(Message):
-    """Load the passes, capture, rewrite and compile."""
+    """Load the passes, capture, rewrite and compile; `compile_only`: for the caches alone."""
 
     kind: Literal["prepare"] = "prepare"
+    compile_only: bool = False
 
 
 class Loaded(Message):
