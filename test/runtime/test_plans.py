@@ -50,6 +50,7 @@ def check_triples(seeds: range, device: str) -> None:
         sites, done, why = check_triple(seed, device)
         total, planned = total + sites, planned + done
         reasons += why
+    print(f"{len(seeds)} triples: {planned} of {total} replacement calls planned")
     assert planned >= 0.95 * total, f"{planned} of {total} planned; {sorted(set(reasons))[:10]}"
 
 
