@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,11 +18,13 @@ from pass_bench.results.records import EnvironmentRecord, EvalSettings
 class RayDevice:
     """The actor: the workers of one device of its node. Samples must lie at the same paths on every node."""
 
-    def __init__(self, settings: str, compilers: tuple[str, ...], on_gpu: bool):
-        import os
-
+    def __init__(self, settings: str, compilers: tuple[str, ...], on_gpu: bool, threads: str | None):
         from pass_bench.batch.device import DeviceWorkers
 
+        # Ray sets this to the CPUs asked for, which would make the CPU's part another measurement.
+        os.environ.pop("OMP_NUM_THREADS", None)
+        if threads is not None:
+            os.environ["OMP_NUM_THREADS"] = threads
         visible = os.environ.get("CUDA_VISIBLE_DEVICES") if on_gpu else None
         parsed = EvalSettings.model_validate_json(settings)
         self._workers = DeviceWorkers(parsed, compilers, visible)
@@ -34,6 +37,12 @@ class RayDevice:
     def evaluate(self, task: GraphTask) -> str:
         """Measure one graph; returns the result as JSON."""
         return self._workers.evaluate(task).model_dump_json()
+
+    def node(self) -> str:
+        """The id of the node that it runs on."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
 
     def close(self) -> None:
         """End the workers."""
@@ -105,11 +114,12 @@ class RayExecutor:
         gpus = int(ray.cluster_resources().get("GPU", 0))
         if self._settings.device == "cuda" and not gpus:
             raise BadInput("--devices: the Ray cluster has no GPU", expected="cpu or auto there")
-        settings = self._settings.model_dump_json()
+        arguments = (self._settings.model_dump_json(), self._compilers)
+        threads = os.environ.get("OMP_NUM_THREADS")
         actor_class = ray.remote(RayDevice)
         if self._settings.device != "cpu" and gpus:
             self._actors = [
-                actor_class.options(num_gpus=1, num_cpus=1).remote(settings, self._compilers, True)
+                actor_class.options(num_gpus=1, num_cpus=1).remote(*arguments, True, threads)
                 for _ in range(gpus)
             ]
         else:
@@ -121,7 +131,7 @@ class RayExecutor:
             self._actors = [
                 actor_class.options(
                     num_cpus=1, scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-                ).remote(settings, self._compilers, False)
+                ).remote(*arguments, False, threads)
                 for node in nodes
             ]
         try:
@@ -130,6 +140,10 @@ class RayExecutor:
             raise HarnessFailure(f"a Ray worker could not start: {str(error).splitlines()[-1]}") from None
         for place, text in enumerate(texts):
             self._environments[place] = EnvironmentRecord.model_validate_json(text)
+
+    def nodes(self) -> list[str]:
+        """The node of each device."""
+        return [str(node) for node in self._ray.get([actor.node.remote() for actor in self._actors])]
 
     def environments(self) -> Sequence[EnvironmentRecord]:
         return [self._environments[place] for place in range(len(self._actors))]
