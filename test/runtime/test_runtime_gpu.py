@@ -11,7 +11,9 @@ from runtime_triples import arity, identical, load_idiom, one_call
 
 from pass_bench.runtime import build_direct
 from pass_bench.runtime.checked import Checked
+from pass_bench.runtime.emit import written_source
 from pass_bench.runtime.fresh import fresh_copies
+from pass_bench.runtime.recorded import native_ready
 from pass_bench.runtime.replay import Replay
 
 pytestmark = [
@@ -90,6 +92,40 @@ def test_replays_are_never_stale(name: str, moving: bool) -> None:
     assert [replay.why_plain for replay in made] == [""] * len(made)
     torch.cuda.synchronize()
     assert all(identical(a, b) for a, b in zip(held, expected, strict=True))
+
+
+@pytest.mark.parametrize("name", ["add_relu_lambda_grid", "two_kernels", "output_through_a_view"])
+def test_replays_wait_for_the_stream_that_they_are_called_on(name: str) -> None:
+    gm = one_call(load_idiom(name))
+    direct = build_direct(gm, inputs_of(name))
+    late = inputs_of(name)
+    checked = Checked(len(late), lambda kind: Replay(direct, kind, direct.may_write), direct, alignment=False)
+    streams = [torch.cuda.current_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
+    for call in range(18):
+        ready = inputs_of(name)
+        expected = gm(*fresh_copies(ready))
+        torch.cuda.synchronize()
+        stream = streams[call // 3 % 3]  # three calls on each: one that finds out, two in straight code
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(20_000_000)
+            for target, source in zip(late, ready, strict=True):
+                target.copy_(source)
+            kept = checked.entry(*late).clone()
+        stream.synchronize()
+        assert identical(kept, expected)
+    assert "replay" in written_source(checked.entry.__code__)
+
+
+def test_the_native_check_is_used() -> None:
+    assert native_ready() is not None
+    inputs = inputs_of("two_kernels")
+    direct = build_direct(one_call(load_idiom("two_kernels")), inputs)
+    checked = Checked(
+        len(inputs), lambda kind: Replay(direct, kind, direct.may_write), direct, alignment=False
+    )
+    for _ in range(3):
+        checked.entry(*inputs)
+    assert "ready" in written_source(checked.entry.__code__)
 
 
 def test_low_overhead_on_the_gpu() -> None:
