@@ -83,8 +83,9 @@ def choose_eval(groups: Sequence[Group], count: int = EVAL_SAMPLES) -> tuple[Gro
 
     def gain(one: Group) -> float:
         pairs = set(bigrams(one.operators))
-        fresh = sum(costs[pair] + 0.1 for pair in pairs - covered)
-        return fresh + 0.01 * sum(costs[pair] for pair in pairs) / len(pairs)
+        # exactly rounded sums: the order of a set differs from process to process
+        fresh = math.fsum(costs[pair] + 0.1 for pair in pairs - covered)
+        return fresh + 0.01 * math.fsum(costs[pair] for pair in pairs) / len(pairs)
 
     for least in (3, 2, 1):
         candidates = [one for one in groups if len(one.graphs) >= least]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -193,6 +197,31 @@ def test_the_rare_sequence_is_chosen_first_and_what_is_covered_last() -> None:
     groups = group([*common, planned("r", ("a", "z", "y"))])
     chosen = choose_eval(groups, 2)
     assert chosen[0].operators == ("a", "z", "y") and chosen[1].operators == ("a", "b", "c")
+
+
+def test_the_choice_is_the_same_in_every_process() -> None:
+    """Sets of words have another order in every process, and sums of floats depend on the order."""
+    code = """
+from itertools import permutations
+from test_dataset_stages import planned
+from pass_bench.dataset.group import choose_eval, group
+words = [tuple("a" + "".join(loops)) for loops in permutations(["ba", "cca", "da", "eda", "fa", "gha"])]
+words += [("a", *"bcdefgh"[:n], *"xyz"[n % 3 :]) for n in range(1, 8)]
+print([one.skeleton for one in choose_eval(group(planned("".join(w), w) for w in words), 200)])
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**environment, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "123"
+    ]
+    assert len(found[0]) > 2000
+    assert found[0] == found[1] == found[2]
 
 
 def test_nothing_of_an_evaluation_sample_is_in_train() -> None:
