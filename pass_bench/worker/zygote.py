@@ -23,6 +23,7 @@ from pass_bench.worker.protocol import Channel, PeerClosed
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+THREADS_BESIDE_GPU = 4  # several graphs prepare at once, and only their inputs are made on the CPU
 PRELOAD = {
     "base": (
         "torch",
@@ -59,7 +60,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def preload(groups: list[str]) -> int:
-    """Import what children need; return the thread count that PyTorch would use by itself."""
+    """Import what children need; return their thread count: PyTorch's own, fewer where a GPU does the work."""
     if "TRITON_INTERPRET" not in os.environ:
         # On a GPU the import of Inductor starts CUDA, which no child could use then: children import it.
         groups = [group for group in groups if group != "inductor"]
@@ -77,6 +78,8 @@ def preload(groups: list[str]) -> int:
     if interpreter.is_interpreted():
         interpreter.enable()  # rounds bfloat16 as eager does, takes first configs, names what needs a GPU
     threads = torch.get_num_threads()
+    if "TRITON_INTERPRET" not in os.environ:
+        threads = min(threads, THREADS_BESIDE_GPU)
     torch.set_num_threads(1)
     for role in ROLES.values():
         importlib.import_module(role)

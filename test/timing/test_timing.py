@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from pass_bench.timing.clock import reseed
 from pass_bench.timing.interleave import FreshInputs, Plan, clone_like, time_block
 from pass_bench.timing.stats import block_length, compare, ratio_interval, timing_stats
 from pass_bench.timing.stopping import StoppingRule
@@ -174,3 +175,11 @@ def test_clones_keep_values_strides_and_offset(value: torch.Tensor) -> None:
     assert torch.equal(copy, value) and copy.stride() == value.stride()
     assert copy.storage_offset() == value.storage_offset()
     assert value.numel() == 0 or copy.data_ptr() != value.data_ptr()
+
+
+def test_seeding_is_what_torch_manual_seed_does() -> None:
+    torch.manual_seed(7)
+    drawn = torch.randn(9), torch.rand(3)
+    torch.randn(1)  # an odd number of normal draws leaves one in the generator
+    reseed(7)
+    assert torch.equal(torch.randn(9), drawn[0]) and torch.equal(torch.rand(3), drawn[1])
