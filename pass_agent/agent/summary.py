@@ -25,7 +25,7 @@ class TaskSummary(Record):
 class Summary(Record):
     """Over all tasks; `pass_at[k]` and `best_at[k]` for k attempts out of N.
 
-    pass@k: probability that one of k attempts drawn without replacement solves the task (every scored graph
+    pass@k: probability that one of k attempts drawn without replacement solves the task (every graph
     correct), 1 - C(n - c, k) / C(n, k) for c solved of n. best@k: the geometric mean over tasks of the
     expected best reward of k attempts drawn the same way. Attempts without a reward count as not solved in
     pass@k and are left out of best@k.

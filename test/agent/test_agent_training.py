@@ -75,7 +75,7 @@ def tiny_model(texts: list[str]) -> tuple[Any, Any]:
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=2,
-        max_position_embeddings=4096,
+        max_position_embeddings=8192,
         pad_token_id=fast.pad_token_id,
         eos_token_id=fast.eos_token_id,
     )
@@ -94,8 +94,8 @@ def test_trl_takes_sft_steps_on_the_cpu(exported: dict[str, Path], tmp_path: Pat
     arguments = SFTConfig(
         output_dir=str(tmp_path / "out"),
         max_steps=3,
-        per_device_train_batch_size=2,
-        max_length=2048,
+        per_device_train_batch_size=1,
+        max_length=8192,
         learning_rate=1e-2,
         logging_steps=1,
         report_to=[],
