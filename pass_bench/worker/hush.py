@@ -14,13 +14,15 @@ class Hush:
 
     Compilation on neighbouring cores and kernels of other processes slow a call of 50 us down by half and
     more, so they are stopped (SIGSTOP) for the fraction of a second that trials take. Work that they have
-    given to the device before goes on. `enabled` False leaves them running.
+    given to the device before goes on. Graphs that prepare go on too: else the next one is never ready, and
+    starting processes and compiling leave the device alone, but for one call. `enabled` False stops nobody.
     """
 
     def __init__(self, enabled: bool = True):
         self._enabled = enabled
         self._lock = threading.Lock()
         self._children: dict[Child, object] = {}
+        self._preparing: set[object] = set()
         self._holder: object | None = None
 
     @contextlib.contextmanager
@@ -28,7 +30,7 @@ class Hush:
         """Count a child among those of `owner`, the graph that it works for."""
         with self._lock:
             self._children[child] = owner
-            if self._holder is not None and self._holder is not owner:
+            if self._must_be_still(owner):
                 child.pause()
         try:
             yield
@@ -36,6 +38,23 @@ class Hush:
             with self._lock:
                 del self._children[child]
                 child.resume()
+
+    def _must_be_still(self, owner: object) -> bool:
+        return self._holder is not None and self._holder is not owner and owner not in self._preparing
+
+    @contextlib.contextmanager
+    def preparing(self, owner: object) -> Iterator[None]:
+        """Let the children of `owner` go on inside, whoever is timed."""
+        with self._lock:
+            self._preparing.add(owner)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._preparing.discard(owner)
+                for child, whose in self._children.items():
+                    if whose is owner and self._must_be_still(owner):
+                        child.pause()
 
     @contextlib.contextmanager
     def others_still(self, owner: object) -> Iterator[None]:
@@ -46,7 +65,7 @@ class Hush:
         with self._lock:
             self._holder = owner
             for child, whose in self._children.items():
-                if whose is not owner:
+                if self._must_be_still(whose):
                     child.pause()
         try:
             yield

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pass_bench.errors import HarnessFailure
 from pass_bench.guard.processes import descendants
 from pass_bench.worker.messages import ForkRequest, ReapRequest, ZygoteReply, ZygoteRequest
-from pass_bench.worker.protocol import Channel, PeerClosed, PeerTimeout, channel_pair
+from pass_bench.worker.protocol import Channel, Deadline, PeerClosed, PeerTimeout, channel_pair
 
 START_TIMEOUT_S = 180.0
 END_TIMEOUT_S = 5
@@ -113,6 +113,8 @@ class Child:
         self._ended: str | None = None
         self._signal = 0
         self._paused: list[int] = []
+        self._paused_since = 0.0
+        self._paused_s = 0.0
         self.strays = 0
 
     def __enter__(self) -> Child:
@@ -123,16 +125,14 @@ class Child:
     ) -> None:
         self.kill()
 
-    def send(
-        self, message: BaseModel, descriptors: tuple[int, ...] = (), deadline: float | None = None
-    ) -> None:
+    def send(self, message: BaseModel, descriptors: tuple[int, ...] = (), deadline: Deadline = None) -> None:
         """Send a request; raises ChildDied, PeerTimeout."""
         try:
             self._channel.send(message, descriptors, deadline)
         except PeerClosed:
             raise self._died() from None
 
-    def receive(self, kind: type[R], deadline: float | None) -> tuple[R, tuple[int, ...]]:
+    def receive(self, kind: type[R], deadline: Deadline) -> tuple[R, tuple[int, ...]]:
         """Read the answer; raises ChildDied, PeerTimeout, ProtocolError."""
         try:
             return self._channel.receive(kind, deadline)
@@ -160,10 +160,16 @@ class Child:
             if self._ended is None:
                 self._end()
 
+    @property
+    def paused_s(self) -> float:
+        """Seconds for which it has been stopped so far."""
+        return self._paused_s + (time.monotonic() - self._paused_since if self._paused else 0.0)
+
     def pause(self) -> None:
         """Stop the child and all it has started, until `resume`."""
         with self._lock:
             if self._ended is None and not self._paused:
+                self._paused_since = time.monotonic()
                 self._paused = descendants(self.pid)
                 self._signal_all(signal.SIGSTOP)
 
@@ -172,6 +178,7 @@ class Child:
         with self._lock:
             if self._ended is None and self._paused:
                 self._signal_all(signal.SIGCONT)
+                self._paused_s += time.monotonic() - self._paused_since
             self._paused = []
 
     def _signal_all(self, number: int) -> None:

@@ -12,6 +12,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Callable
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -20,6 +21,7 @@ MAX_MESSAGE_BYTES = 8 << 20
 MAX_DESCRIPTORS = 4
 HEADER = struct.Struct("!I")
 M = TypeVar("M", bound=BaseModel)
+Deadline = float | Callable[[], float] | None
 
 
 class ProtocolError(Exception):
@@ -47,10 +49,11 @@ class Channel:
     def close(self) -> None:
         self._socket.close()
 
-    def send(
-        self, message: BaseModel, descriptors: tuple[int, ...] = (), deadline: float | None = None
-    ) -> None:
-        """Send one message; raises PeerClosed, PeerTimeout. `deadline` is on time.monotonic's clock."""
+    def send(self, message: BaseModel, descriptors: tuple[int, ...] = (), deadline: Deadline = None) -> None:
+        """Send one message; raises PeerClosed, PeerTimeout. `deadline` is on time.monotonic's clock.
+
+        A deadline that is a function may move while it is waited for.
+        """
         body = message.model_dump_json().encode()
         if len(body) > MAX_MESSAGE_BYTES:
             raise ProtocolError(f"a message of {len(body)} bytes is over the limit of {MAX_MESSAGE_BYTES}")
@@ -69,7 +72,7 @@ class Channel:
             data, ancillary = data[sent:], []
 
     def receive(
-        self, kind: type[M], deadline: float | None = None, max_bytes: int = MAX_MESSAGE_BYTES
+        self, kind: type[M], deadline: Deadline = None, max_bytes: int = MAX_MESSAGE_BYTES
     ) -> tuple[M, tuple[int, ...]]:
         """Read one message and the descriptors beside it, which the caller owns and must close.
 
@@ -92,7 +95,7 @@ class Channel:
                 os.close(descriptor)
             raise
 
-    def _read_header(self, deadline: float | None) -> tuple[bytes, tuple[int, ...]]:
+    def _read_header(self, deadline: Deadline) -> tuple[bytes, tuple[int, ...]]:
         """Read the length and the descriptors, which arrive with its first byte."""
         room = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
         while True:
@@ -123,7 +126,7 @@ class Channel:
             raise
         return data, tuple(received)
 
-    def _read(self, length: int, deadline: float | None) -> bytes:
+    def _read(self, length: int, deadline: Deadline) -> bytes:
         parts = bytearray()
         while len(parts) < length:
             self._wait(select.POLLIN, deadline)
@@ -138,12 +141,20 @@ class Channel:
             parts += data
         return bytes(parts)
 
-    def _wait(self, event: int, deadline: float | None) -> None:
+    def _wait(self, event: int, deadline: Deadline) -> None:
         poll = select.poll()
         poll.register(self._socket, event)
-        timeout = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
-        if not poll.poll(timeout):
-            raise PeerTimeout("no answer before the deadline")
+        while True:
+            left = None if deadline is None else _seconds(deadline) - time.monotonic()
+            if poll.poll(None if left is None else max(0.0, left) * 1000):
+                return
+            # One that moves on while the peer stands still may be later now than it was.
+            if not callable(deadline) or deadline() <= time.monotonic():
+                raise PeerTimeout("no answer before the deadline")
+
+
+def _seconds(deadline: float | Callable[[], float]) -> float:
+    return deadline() if callable(deadline) else deadline
 
 
 def channel_pair() -> tuple[Channel, socket.socket]:

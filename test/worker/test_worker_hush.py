@@ -58,3 +58,34 @@ def test_it_can_be_off(zygote: ZygoteProcess) -> None:
     hush = Hush(enabled=False)
     with zygote.fork("reference") as other, hush.member(other, "b"), hush.others_still("a"):
         assert state(other) != "T"
+
+
+def test_graphs_that_prepare_go_on(zygote: ZygoteProcess) -> None:
+    hush = Hush()
+    with zygote.fork("reference") as mine, zygote.fork("reference") as other, hush.member(mine, "a"):
+        with hush.member(other, "b"), hush.others_still("a"):
+            assert state(other) == "T"
+        with hush.preparing("b"), hush.member(other, "b"), hush.others_still("a"):
+            assert state(other) != "T"
+        with hush.member(other, "b"):
+            with hush.others_still("a"), hush.preparing("b"):
+                pass
+            assert state(other) != "T"
+        ready = hush.preparing("b")
+        ready.__enter__()
+        with hush.member(other, "b"), hush.others_still("a"):
+            assert state(other) != "T"
+            ready.__exit__(None, None, None)
+            assert state(other) == "T"
+
+
+def test_the_time_of_a_pause_is_known(zygote: ZygoteProcess) -> None:
+    with zygote.fork("reference") as child:
+        assert child.paused_s == 0
+        child.pause()
+        time.sleep(0.1)
+        assert 0.1 <= child.paused_s < 5
+        child.resume()
+        known = child.paused_s
+        time.sleep(0.05)
+        assert child.paused_s == known >= 0.1
