@@ -21,7 +21,7 @@ from pass_bench.worker.evaluate import Evaluator
 
 COMPILERS = ("pass_mgr", "pass_mgr_direct")
 CANARY = "REDTEAM_CANARY"
-GPU_TIMEOUT_S = 30.0
+GPU_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pass_bench.guard.redteam.faults import FaultEvaluator, FaultOutcome, run_fa
 from pass_bench.guard.redteam.runner import Outcome, run_suite
 from pass_bench.results.records import EnvironmentRecord
 
-FAULT_TIMEOUT_S = {"cpu": 20.0, "cuda": 12.0}
+FAULT_TIMEOUT_S = {"cpu": 20.0, "cuda": 25.0}
 FAULT_SHARE = 0.3  # of the seconds there are
 WRITE_EVERY_S = 2.0
 
