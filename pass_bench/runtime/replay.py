@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -39,22 +39,27 @@ def record_cuda(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple
 
 
 @dataclass
-class _Buffer:
-    """Memory of ours for an input that comes at changing addresses; the last `steady` came at `address`."""
+class _Recordings:
+    """Recordings that read inputs at `addresses`, by position, and the others from `buffers` of ours."""
 
-    tensor: torch.Tensor
-    address: int
-    steady: int = 0
+    addresses: dict[int, int]
+    buffers: dict[int, torch.Tensor] = field(default_factory=dict)
+    instances: list[Instance | None] = field(default_factory=lambda: [None] * (LENT + 1))
+
+    def read(self, addresses: dict[int, int]) -> bool:
+        """Whether inputs at these addresses are where they are read."""
+        return all(addresses[i] == address for i, address in self.addresses.items())
 
 
 class Replay:
     """`function` for inputs of one kind, replayed.
 
-    An input that comes at the address of the recording is read there. One that comes elsewhere is copied
-    into memory of ours from then on, and back after the replay if `written` says that the function may write
-    to it; when it has settled at an address for a while, that is recorded instead. Outputs lie in the memory
-    of one of `LENT` recordings, whichever has no output that the caller still holds; if all have, a further
-    recording's outputs are copied out. `why_plain` says why calls are not replayed, empty if they are.
+    Inputs that come at the addresses of the recording are read there. In a call in which one comes elsewhere,
+    other recordings serve, for which it is copied into memory of ours, and back after the replay if `written`
+    says that the function may write to it; when it has settled at an address for a while, that is recorded
+    instead. Outputs lie in the memory of one of `LENT` recordings, whichever has no output that the caller
+    still holds; if all have, a further recording's outputs are copied out. `why_plain` says why calls are not
+    replayed, empty if they are.
 
     Calling it is right for all inputs of the kind. `straight` writes code for those at their recorded
     addresses; `changed` is called when it would write other code than before.
@@ -72,15 +77,17 @@ class Replay:
         self._record = record
         self._places = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
         self._layouts = [Expected.of(inputs[i]) for i in self._places]
-        self._addresses: dict[int, int] = {}
-        self._expected: list[int] = []
-        self._buffers: dict[int, _Buffer] = {}
+        self._last: dict[int, int] = {}  # addresses
+        self._steady = dict.fromkeys(self._places, 0)  # calls in a row at that address
         self._settled_after = SETTLED_AFTER
-        self._instances: list[Instance | None] = [None] * (LENT + 1)
+        self._home: _Recordings | None = None
+        self._away: _Recordings | None = None  # for calls in which an input is not where home reads it
+        self._used: _Recordings | None = None
         self._stream: Any = None
         self._raw_stream = -1
         devices = [inputs[i].device.index for i in self._places if inputs[i].is_cuda]
         self._device = devices[0] if devices else 0
+        self._version = 0  # of what the straight code depends on
         self.why_plain = _why_not(inputs) if record is record_cuda else ""
         if not self.why_plain:
             with _random_state_kept(inputs):
@@ -90,18 +97,18 @@ class Replay:
 
     @property
     def copied(self) -> tuple[int, ...]:
-        """Positions of the inputs that are copied before each replay."""
-        return tuple(self._buffers)
+        """Positions of the inputs that were copied in the last call that was no straight code."""
+        return () if self._used is None else tuple(self._used.buffers)
 
     def straight(self, source: Source, parameters: Sequence[str], test: str, but_tensors: str) -> list[str]:
         """Lines that replay and return where addresses, stream and a free recording allow it."""
         if self.why_plain:
             function = source.bind(self.function, "function")
             return [f"if {test}: return {function}({', '.join(parameters)})"]
-        if self._buffers:
+        if self._home is None or self._home.buffers:
             return []
         lines: list[str] = []
-        for instance in self._instances[:LENT]:
+        for instance in self._home.instances[:LENT]:
             replay = None if instance is None else write_replay(source, instance, parameters)
             if instance is not None and replay is not None:
                 ready = self._ready(source, instance, parameters, test, but_tensors)
@@ -112,7 +119,8 @@ class Replay:
         self, source: Source, instance: Instance, parameters: Sequence[str], test: str, but_tensors: str
     ) -> str:
         """The condition for replaying a recording as it is: one native call where that sees everything."""
-        addresses = [self._addresses[i] for i in self._places]
+        assert self._home is not None
+        addresses = [self._home.addresses[i] for i in self._places]
         device = self._device if self._record is record_cuda else None
         ready = None if torch.is_grad_enabled() or None in self._layouts else native_ready()
         if ready is not None:
@@ -120,7 +128,10 @@ class Replay:
             packed = pack(layouts, addresses, instance.storages, device, self._raw_stream)
             arguments = [source.bind(packed, "recorded"), *(parameters[i] for i in self._places)]
             return f"{but_tensors} and {source.bind(ready, 'ready')}({', '.join(arguments)})"
-        terms = [f"{parameters[i]}.data_ptr() == {self._addresses[i]}" for i in self._places]
+        terms = [
+            f"{parameters[i]}.data_ptr() == {address}"
+            for i, address in zip(self._places, addresses, strict=True)
+        ]
         if device is not None:
             stream = source.bind(torch._C._cuda_getCurrentRawStream, "stream")
             terms.append(f"{stream}({device}) == {self._raw_stream}")
@@ -131,67 +142,67 @@ class Replay:
     def __call__(self, *inputs: Any) -> Any:
         if self.why_plain:
             return self.function(*inputs)
-        before = self._state()
+        before = self._version
         result = self._replayed(inputs)
-        if self._state() != before:
+        if self._version != before:
             self.changed()
         return result
 
-    def _state(self) -> tuple[Any, ...]:
-        """What the straight code depends on."""
-        recorded = tuple(map(id, self._instances[:LENT]))
-        return recorded, self._raw_stream, bool(self._buffers), bool(self.why_plain)
-
     def _replayed(self, inputs: tuple[Any, ...]) -> Any:
-        if self._buffers or [inputs[i].data_ptr() for i in self._places] != self._expected:
-            self._look_at_addresses(inputs)
-        if self._buffers and self.written and _share_memory([inputs[i] for i in self._places]):
+        self._used = used = self._recordings_for(inputs)
+        if used.buffers and self.written and _share_memory([inputs[i] for i in self._places]):
             return self.function(*inputs)
         self._follow_stream()
-        number = next((n for n in range(LENT) if (x := self._instances[n]) is None or x.free()), LENT)
-        instance = self._instances[number]
+        number = next((n for n in range(LENT) if (x := used.instances[n]) is None or x.free()), LENT)
+        instance = used.instances[number]
         if instance is None:
+            self._version += 1
+            arguments = [used.buffers.get(i, value) for i, value in enumerate(inputs)]
             try:
-                instance = self._instances[number] = self._recorded(inputs)
+                instance = used.instances[number] = self._recorded(arguments)
             except RuntimeError as error:
                 self.why_plain = f"it cannot be captured: {str(error).splitlines()[0]}"
                 return self.function(*inputs)
-        for i, buffer in self._buffers.items():
-            _each_once(buffer.tensor).copy_(_each_once(inputs[i]))
+        for i, buffer in used.buffers.items():
+            _each_once(buffer).copy_(_each_once(inputs[i]))
         instance.replay()
-        for i, buffer in self._buffers.items():
+        for i, buffer in used.buffers.items():
             if i in self.written:
-                inputs[i].copy_(buffer.tensor)
+                inputs[i].copy_(buffer)
         return self._handed_out(instance, inputs, copy=number == LENT)
 
-    def _look_at_addresses(self, inputs: Sequence[Any]) -> None:
-        """Decide which inputs are read where they are; a change voids what was recorded."""
-        moved = False
-        for i in self._places:
-            address = inputs[i].data_ptr()
-            buffer = self._buffers.get(i)
-            if buffer is not None:
-                buffer.steady = buffer.steady + 1 if address == buffer.address else 0
-                buffer.address = address
-            elif self._addresses.setdefault(i, address) != address:
-                self._buffers[i] = _Buffer(fresh_copies([inputs[i]])[0], address)
-                moved = True
-        settled = [i for i, buffer in self._buffers.items() if buffer.steady >= self._settled_after]
+    def _recordings_for(self, inputs: Sequence[Any]) -> _Recordings:
+        """The recordings for inputs that lie where these do; new ones where none fit or fewer copies do."""
+        now = {i: inputs[i].data_ptr() for i in self._places}
+        self._steady = {i: self._steady[i] + 1 if self._last.get(i) == now[i] else 0 for i in self._places}
+        self._last = now
+        if self._home is None:
+            self._home = _Recordings(now)
+        found = next((x for x in (self._home, self._away) if x is not None and x.read(now)), None)
+        if found is None:
+            before = self._away or self._home
+            kept = {i: address for i, address in before.addresses.items() if now[i] == address}
+            buffers = {
+                i: before.buffers[i] if i in before.buffers else fresh_copies([inputs[i]])[0]
+                for i in self._places
+                if i not in kept
+            }
+            found = self._away = self._instead(_Recordings(kept, buffers))
+        settled = [i for i in found.buffers if self._steady[i] >= self._settled_after]
         if settled:
-            for i in settled:
-                self._addresses[i] = self._buffers.pop(i).address
-            self._settled_after *= (
-                4  # an input that moves every now and then must not cost recordings for ever
-            )
-            moved = True
-        if moved:
-            self._forget_recordings()
-        self._expected = [self._addresses.get(i, 0) for i in self._places]
+            addresses = {**found.addresses, **{i: now[i] for i in settled}}
+            buffers = {i: buffer for i, buffer in found.buffers.items() if i not in settled}
+            found = self._home = self._instead(_Recordings(addresses, buffers))
+            self._away = None
+            self._settled_after *= 4  # what moves every now and then must not cost recordings for ever
+        return found
 
-    def _forget_recordings(self) -> None:
-        if any(self._instances) and torch.cuda.is_available():
+    def _instead(self, made: _Recordings) -> _Recordings:
+        """Recordings in the place of others, which nothing may be running any more."""
+        self._version += 1
+        if torch.cuda.is_available():
             torch.cuda.synchronize()
-        self._instances = [None] * (LENT + 1)
+        return made
 
     def _follow_stream(self) -> None:
         """Replays on one stream must not overtake those on the stream used before: they share memory."""
@@ -201,9 +212,9 @@ class Replay:
         if self._stream is not None:
             stream.wait_stream(self._stream)
         self._stream, self._raw_stream = stream, stream.cuda_stream
+        self._version += 1
 
-    def _recorded(self, inputs: Sequence[Any]) -> Instance:
-        arguments = [self._buffers[i].tensor if i in self._buffers else x for i, x in enumerate(inputs)]
+    def _recorded(self, arguments: Sequence[Any]) -> Instance:
         outputs, replay = self._record(self.function, arguments)
         leaves, structure = tree_flatten(outputs)
         placed: dict[int, Any] = {}

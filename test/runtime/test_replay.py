@@ -127,6 +127,25 @@ def test_an_input_that_settles_is_read_where_it_is() -> None:
     assert replay(a).tolist() == [1] * 3
 
 
+def test_inputs_elsewhere_for_a_few_calls_void_no_recording() -> None:
+    replay, recorder = replayed(lambda x, y: x + y, torch.ones(3), torch.ones(3))
+    x, y = torch.zeros(3), torch.ones(3)
+    others = [torch.full((3,), float(i)) for i in range(2, 6)]
+    for round_number in range(3):
+        general = replay.general
+        assert replay(x, y).tolist() == [1] * 3
+        assert replay.general - general == (round_number == 0)
+        for other in others:
+            assert replay(other, y).tolist() == [other[0] + 1] * 3
+            assert 0 in replay.copied
+        assert replay(other, x).tolist() == [5] * 3
+        assert replay.copied == (0, 1)
+    before = recorder.recordings, replay.general
+    for call in range(4):
+        assert replay(x.fill_(call), y).tolist() == [call + 1] * 3
+    assert (recorder.recordings, replay.general) == before
+
+
 def test_one_input_may_settle_while_another_moves() -> None:
     replay, _ = replayed(lambda x, y: x - y, torch.ones(3), torch.ones(3))
     replay(torch.zeros(3), torch.zeros(3))
