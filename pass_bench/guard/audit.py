@@ -19,27 +19,47 @@ NUDGED_ELEMENTS = 3
 
 
 def nudge(inputs: Sequence[Any], seed: int) -> int:
-    """Mirror a few elements of each floating-point tensor about the middle of its range, in place.
+    """Mirror a few elements of one floating-point tensor about the middle of its range, in place.
 
     Values stay within the range that they came from. The same inputs and seed give the same result on every
     device. Returns how many elements changed.
     """
-    generator = torch.Generator().manual_seed(seed)
     changed = 0
-    for value in inputs:
+    for place, new in nudged_elements(inputs, seed, ranges_of(inputs)).items():
+        flat = alias_of(inputs[place]).reshape(-1)
+        for element, value in new.items():
+            flat[element] = value
+        changed += len(new)
+    return changed
+
+
+def ranges_of(inputs: Sequence[Any]) -> dict[int, tuple[float, float]]:
+    """The least and the largest element of each input that can be nudged, by position."""
+    ranges = {}
+    for place, value in enumerate(inputs):
         if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.numel() == 0:
             continue
-        flat = _alias(value).reshape(-1) if value.is_contiguous() else None
-        if flat is None:
-            continue
-        low, high = float(flat.min()), float(flat.max())
-        for place in torch.randint(value.numel(), (NUDGED_ELEMENTS,), generator=generator).tolist():
-            old = float(flat[place])
-            new = low + high - old
-            if new != old and new == new:
-                flat[place] = new
-                changed += 1
-    return changed
+        if value.is_contiguous():
+            ranges[place] = (float(value.min()), float(value.max()))
+    return ranges
+
+
+def nudged_elements(
+    inputs: Sequence[Any], seed: int, ranges: dict[int, tuple[float, float]]
+) -> dict[int, dict[int, float]]:
+    """What a seed changes, by the position of the input: flat index and new value. It changes one input.
+
+    Changing all would show in the smallest one, all of which a pass can afford to look at.
+    """
+    if not ranges:
+        return {}
+    generator = torch.Generator().manual_seed(seed)
+    place = list(ranges)[int(torch.randint(len(ranges), (1,), generator=generator))]
+    flat = inputs[place].detach().reshape(-1)
+    chosen = torch.randint(flat.numel(), (NUDGED_ELEMENTS,), generator=generator)
+    old = dict(zip(chosen.tolist(), flat[chosen.to(flat.device)].tolist(), strict=True))
+    new = {element: sum(ranges[place]) - value for element, value in old.items()}
+    return {place: {e: value for e, value in new.items() if value != old[e] and value == value}}
 
 
 class Refill:
@@ -47,7 +67,7 @@ class Refill:
 
     def __init__(self, values: Sequence[Any]):
         self._kept = [
-            (place, _alias(value), value.detach().clone())
+            (place, alias_of(value), value.detach().clone())
             for place, value in enumerate(values)
             if isinstance(value, torch.Tensor) and value.numel()
         ]
@@ -63,7 +83,7 @@ class Refill:
             alias.copy_(old)
 
 
-def _alias(tensor: torch.Tensor) -> torch.Tensor:
+def alias_of(tensor: torch.Tensor) -> torch.Tensor:
     """The same memory as another tensor, with a version counter of its own."""
     if tensor.dtype == torch.bool:  # older versions of the exchange protocol have no bool
         return torch.from_dlpack(tensor.detach().view(torch.uint8)).view(torch.bool)

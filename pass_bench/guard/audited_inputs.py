@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,8 +18,7 @@ class AuditedInputs:
 
     `values` are the inputs of the ordinary trials, `draws` the content for each round (for "nudged": none,
     the seeds say what changes). The round `keep` leaves its arguments, as they were before the call, in
-    `before` and, as they are after it, in `kept`. In the rounds `known` the content is the usual one, put in
-    place as another one would be; not for "moved".
+    `before` and, as they are after it, in `kept`.
     """
 
     def __init__(
@@ -30,11 +29,9 @@ class AuditedInputs:
         draws: Sequence[Sequence[Any]],
         seeds: Sequence[int],
         keep: int,
-        known: Sequence[int] = (),
     ):
         self._values, self._mutated, self._mode = values, mutated, mode
         self._draws, self._seeds, self._keep = draws, seeds, keep
-        self._known = frozenset(known)
         self._refill = Refill(values)
         self._round = 0
         self._live = False
@@ -61,9 +58,7 @@ class AuditedInputs:
             self._recorder.settle()
         number = self._round % len(self._seeds)
         source = self._values
-        if number in self._known:
-            self._refill.restore()
-        elif self._mode == "moved":
+        if self._mode == "moved":
             source = self._draws[number]
         elif self._mode == "refilled":
             self._refill.fill(self._draws[number])
@@ -83,10 +78,10 @@ class AuditedInputs:
 
 
 class Recorder:
-    """Calls a function and keeps what one of the calls returned."""
+    """Keeps what one of the calls of an arm returned; a call is the same frames as an ordinary one."""
 
-    def __init__(self, call: Callable[..., Any], keep: int):
-        self._call, self._keep, self._round = call, keep, 0
+    def __init__(self, place: int, keep: int):
+        self._place, self._keep, self._round = place, keep, 0
         self.outputs: Any = ()
         self._live = False
 
@@ -96,9 +91,10 @@ class Recorder:
             self.outputs = tree_map_only(torch.Tensor, clone_like, self.outputs)
             self._live = False
 
-    def __call__(self, *args: Any) -> Any:
-        outputs = self._call(*args)
+    def saw(self, place: int, outputs: Any, arguments: Sequence[Any]) -> None:
+        """Look at a call that is over and timed."""
+        if place != self._place:
+            return
         if self._round == self._keep:
             self.outputs, self._live = outputs, True
         self._round += 1
-        return outputs

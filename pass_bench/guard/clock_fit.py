@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 SLOWER = 1.5  # eager in the pass's process against the control's
+SLOWER_WHEN_BUSY = 2.0  # where others take the caches away, the more from what runs in turns with other code
 SLOWER_FLOOR_NS = 20_000
 CLOCK_SHARE = 0.5  # of the claimed time, unexplained per round, in every block
 ROUND_SHARE = 0.15  # of everything in a round
@@ -19,10 +20,10 @@ CLOCK_FLOOR_NS = 40_000
 OUTLIER = 3.0  # a call this many times its median explains no more than that
 BUSY_SHARE = 0.1  # waiting for a core for more of a block than this: only processor time is looked at
 EMPTY_SLACK_NS = 3_000_000
-FRESH_FACTOR = 2.0
-FRESH_FLOOR_NS = 50_000
+NEW_FACTOR = 2.0
+NEW_FLOOR_NS = 50_000
 LEAST_BLOCKS = 3
-LEAST_FRESH = 4  # fewer may all have been disturbed
+LEAST_NEW = 6  # fewer may all have been disturbed
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Block:
     """One block of trials: nanoseconds per arm and round as claimed, and the whole on the outside clock.
 
     `waited_ns` is how long the process was kept from running meanwhile and `ran_ns` how long it ran, by the
-    kernel's account, of its first thread; -1 where there is none, or where a device does the work.
+    kernel's account, of its first thread; -1 where there is none, or where a device does the work. `new` are
+    the rounds in which the compiled graph met content that it had not seen.
     """
 
     arms: tuple[tuple[int, ...], ...]
@@ -39,6 +41,7 @@ class Block:
     waited_ns: int = 0
     ran_ns: int = -1
     empty_ran_ns: int = 0
+    new: tuple[int, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -135,27 +138,28 @@ def eager_misfit(ours: Sequence[Block], control: Sequence[Block], eager: int = 0
         return None
     least = min(median(block.arms[eager]) for block in ours)
     usual = sorted(median(block.arms[0]) for block in control)[-2]
-    if least <= usual * SLOWER or least - usual <= SLOWER_FLOOR_NS:
+    busy = any(block.busy for block in (*ours, *control))
+    if least <= usual * (SLOWER_WHEN_BUSY if busy else SLOWER) or least - usual <= SLOWER_FLOOR_NS:
         return None
     why = f"eager takes {least / 1e3:.1f} us beside the pass and {usual / 1e3:.1f} us without it"
     return Misfit("eager_slowed", why)
 
 
-def fresh_misfit(
-    usual: Sequence[Sequence[int]], fresh: Sequence[Sequence[int]], eager: int = 0, compiled: int = 1
-) -> Misfit | None:
-    """Find calls that are fast only on inputs seen before.
+def memory_misfit(blocks: Sequence[Block], compiled: int = 1) -> Misfit | None:
+    """Find calls that are fast only on content seen before.
 
-    The quickest audited call is held against the usual median, and allowed what eager needs more on new
-    inputs: as a factor, for what makes code slower, and as a sum, for what comes to every call.
+    When content is new is drawn call by call, so that whatever slows calls comes to others as often. New
+    content differs from the usual in a few elements: nothing but a memory can tell them apart.
     """
-    if not fresh or len(fresh[compiled]) < LEAST_FRESH or not usual[compiled]:
+    new: list[int] = []
+    known: list[int] = []
+    for block in blocks:
+        for number, value in enumerate(block.arms[compiled]):
+            (new if number in block.new else known).append(value)
+    if len(new) < LEAST_NEW or not known:
         return None
-    quickest, typical = min(fresh[compiled]), median(usual[compiled])
-    eager_fresh, eager_usual = min(fresh[eager]), median(usual[eager])
-    factor = max(1.0, eager_fresh / eager_usual) * FRESH_FACTOR
-    more = max(0.0, eager_fresh - eager_usual) * FRESH_FACTOR
-    if quickest <= typical * factor + more or quickest - typical <= FRESH_FLOOR_NS + more:
+    quickest, typical = min(new), median(known)
+    if quickest <= typical * NEW_FACTOR or quickest - typical <= NEW_FLOOR_NS:
         return None
     why = f"{typical / 1e3:.1f} us on inputs seen before, never under {quickest / 1e3:.1f} us on new ones"
     return Misfit("remembered", why)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 Call = Callable[..., Any]
+Seen = Callable[[Any, Sequence[object]], None]  # of a call that is over: its outputs, its inputs
 
 
 def no_sync() -> None:
@@ -48,10 +49,13 @@ def reseed(seed: int) -> None:
             generator.manual_seed(seed)
 
 
-def time_host(call: Call, inputs: Sequence[object], seed: int, sync: Callable[[], None]) -> int:
+def time_host(
+    call: Call, inputs: Sequence[object], seed: int, sync: Callable[[], None], seen: Seen | None = None
+) -> int:
     """Return the nanoseconds of host time from the call to the end of its device work.
 
-    The seed is set and the device idle before the clock starts; outputs are freed after it stops.
+    The seed is set and the device idle before the clock starts; after it stops `seen` may look at the outputs
+    and the inputs, and the outputs are freed.
     """
     reseed(seed)
     sync()
@@ -60,11 +64,15 @@ def time_host(call: Call, inputs: Sequence[object], seed: int, sync: Callable[[]
     outputs = call(*inputs)
     sync()
     end = clock()
+    if seen is not None:
+        seen(outputs, inputs)
     del outputs
     return max(end - start, 1)
 
 
-def time_device(call: Call, inputs: Sequence[object], seed: int, sync: Callable[[], None]) -> int:
+def time_device(
+    call: Call, inputs: Sequence[object], seed: int, sync: Callable[[], None], seen: Seen | None = None
+) -> int:
     """Return the nanoseconds between two CUDA events around the call on the current stream."""
     reseed(seed)
     start = torch.cuda.Event(enable_timing=True)
@@ -74,5 +82,7 @@ def time_device(call: Call, inputs: Sequence[object], seed: int, sync: Callable[
     outputs = call(*inputs)
     end.record()
     sync()
+    if seen is not None:
+        seen(outputs, inputs)
     del outputs
     return max(int(start.elapsed_time(end) * 1e6), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,8 @@ from typing import Any, Protocol
 import torch
 
 from pass_bench.timing.clock import Call, quiet, sync_of, time_device, time_host
+
+Saw = Callable[[int, Any, Sequence[object]], None]
 
 
 class TimedInputs(Protocol):
@@ -70,21 +73,25 @@ class Plan:
     min_trials: int = 3
 
 
-def time_block(calls: Sequence[Call], inputs: Sequence[TimedInputs], plan: Plan) -> list[list[int]]:
+def time_block(
+    calls: Sequence[Call], inputs: Sequence[TimedInputs], plan: Plan, saw: Saw | None = None
+) -> list[list[int]]:
     """Return nanoseconds per callable and round.
 
     In each round every callable runs once, in random order. The block ends early once `budget_s` is spent,
     after at least `min_trials` rounds; the warm-up may take a quarter of the budget. `sequential` runs all
-    trials of the last callable first, as published numbers were measured (compiled, then eager).
+    trials of the last callable first, as published numbers were measured (compiled, then eager). `saw` is
+    told of each call after its clock has stopped: which callable, its outputs, its inputs.
     """
     one: Callable[..., int] = time_device if plan.clock == "device" else time_host
     sync = sync_of(plan.device)
     order = random.Random(plan.order_seed)
     times: list[list[int]] = [[] for _ in calls]
+    seen = [None if saw is None else functools.partial(saw, place) for place in range(len(calls))]
 
     def trial(place: int) -> int:
         arguments = inputs[place].take()
-        return one(calls[place], arguments, plan.seed, sync)
+        return one(calls[place], arguments, plan.seed, sync, seen[place])
 
     def rounds(places: list[int], count: int, budget_s: float, least: int, keep: bool) -> None:
         end = time.monotonic() + budget_s

@@ -20,9 +20,12 @@ import torch
 from pass_bench.compilers import CallFailed, Compiled, compiler_named
 from pass_bench.data import Graph, read_graph
 from pass_bench.errors import BadInput, HarnessFailure
+from pass_bench.guard.audit import ranges_of
 from pass_bench.guard.audited_inputs import AuditedInputs, Recorder
 from pass_bench.guard.guarded_run import Baseline, guarded_run
+from pass_bench.guard.watched_inputs import Keeper, WatchedInputs
 from pass_bench.results.records import PassReport
+from pass_bench.timing.clock import Call
 from pass_bench.timing.interleave import FreshInputs, Plan, clone_like, time_block
 from pass_bench.worker.box import enter_box
 from pass_bench.worker.faults import fault_of, one_line
@@ -37,6 +40,8 @@ from pass_bench.worker.messages import (
     FaultKind,
     GuardDone,
     GuardRequest,
+    KeptDone,
+    KeptRequest,
     Loaded,
     LoadRequest,
     MemoryReply,
@@ -68,6 +73,8 @@ class Candidate:
         self._rules: tuple[Any, ...] = ()
         self._baseline: Baseline | None = None
         self._values: list[Any] | None = None
+        self._ranges: dict[int, tuple[float, float]] = {}
+        self._keeper: Keeper | None = None
 
     def answer(self, request: Any) -> tuple[Any, int | None]:
         """Return the reply to one request, and the descriptor that goes beside it."""
@@ -85,6 +92,8 @@ class Candidate:
                 return self._memory(), None
             if isinstance(request, GuardRequest):
                 return self._guard(request)
+            if isinstance(request, KeptRequest):
+                return self._kept(request)
             return self._time(request)
         except HarnessFailure as error:
             return fault_of(error, "infra"), None
@@ -238,6 +247,7 @@ class Candidate:
             calls["unrewritten"] = self._unrewritten.call
         if self._values is None:  # the same memory for all blocks
             self._values = make(self._graph, "recorded", 123, self._job.device)
+            self._ranges = ranges_of(self._values)
             gc.collect()
             gc.freeze()  # so that collecting before each block takes no time
         plan = Plan(
@@ -253,9 +263,33 @@ class Candidate:
         )
         if request.audit is not None:
             return self._audit(request, calls, plan)
+        used = [calls[arm] for arm in request.arms]
+        if request.watch:
+            return self._watched(request, used, plan), None
         fresh = FreshInputs(self._values, frozenset(request.mutated))
-        times = time_block([calls[arm] for arm in request.arms], [fresh] * len(request.arms), plan)
+        times = time_block(used, [fresh] * len(used), plan)
         return TimeReply(trials=tuple(tuple(arm) for arm in times)), None
+
+    def _watched(self, request: TimeRequest, calls: list[Call], plan: Plan) -> TimeReply:
+        """Time a block on inputs that change a little now and then, and keep what one call returned."""
+        assert self._values is not None
+        mutated = frozenset(request.mutated)
+        inputs = WatchedInputs(self._values, mutated, request.watch, self._ranges)
+        watched = "compiled" if "compiled" in request.arms else request.arms[-1]
+        keeper = self._keeper = Keeper(request.arms.index(watched), inputs, mutated, request.keep)
+        try:
+            times = time_block(calls, [inputs] * len(calls), plan, keeper.saw)
+        finally:
+            inputs.restore()
+        return TimeReply(trials=tuple(tuple(arm) for arm in times), new=keeper.new_among_last(len(times[0])))
+
+    def _kept(self, request: KeptRequest) -> tuple[KeptDone, int]:
+        """Pack what the last watched block kept of a call."""
+        assert self._values is not None and self._keeper is not None
+        kept = self._keeper.kept[request.which]
+        after = [kept.arguments.get(place, value) for place, value in enumerate(self._values)]
+        payload, descriptor = write_payload(kept.outputs, after, sorted(kept.arguments), request.budget_bytes)
+        return KeptDone(payload=payload, number=kept.number), descriptor
 
     def _audit(
         self, request: TimeRequest, calls: dict[str, Callable[..., Any]], plan: Plan
@@ -266,21 +300,18 @@ class Candidate:
         assert audit is not None
         draws = []
         if audit.mode != "nudged":
-            draws = [
-                [] if number in audit.known else make(self._graph, audit.regime, seed, self._job.device)
-                for number, seed in enumerate(audit.seeds)
-            ]
+            draws = [make(self._graph, audit.regime, seed, self._job.device) for seed in audit.seeds]
         mutated = frozenset(request.mutated)
-        recorder = Recorder(calls["compiled"], audit.keep)
+        place = request.arms.index("compiled")
+        recorder = Recorder(place, audit.keep)
         inputs = [
-            AuditedInputs(self._values, mutated, audit.mode, draws, audit.seeds, audit.keep, audit.known)
+            AuditedInputs(self._values, mutated, audit.mode, draws, audit.seeds, audit.keep)
             for _ in request.arms
         ]
         for arm in inputs:
             arm.share_with(inputs, recorder)
-        used = [recorder if arm == "compiled" else calls[arm] for arm in request.arms]
-        times = time_block(used, inputs, plan)
-        fed = inputs[request.arms.index("compiled")]
+        times = time_block([calls[arm] for arm in request.arms], inputs, plan, recorder.saw)
+        fed = inputs[place]
         fed.settle()
         changed = changed_inputs(fed.before, fed.kept)
         payload, descriptor = write_payload(recorder.outputs, fed.kept, changed, audit.budget_bytes)

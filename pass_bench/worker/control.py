@@ -22,6 +22,7 @@ from pass_bench.worker.messages import (
 )
 from pass_bench.worker.processes import Child, ChildDied, ZygoteProcess
 from pass_bench.worker.protocol import PeerTimeout, ProtocolError
+from pass_bench.worker.trials import new_watch
 
 TIMEOUT_S = 120.0
 # In turns with as many calls as in the pass's process, so that eager finds its caches in the same state.
@@ -35,10 +36,10 @@ class ControlLost(Exception):
 class Control:
     """Times eager in a box like the candidate's. A context manager."""
 
-    def __init__(self, zygote: ZygoteProcess, job: CandidateJob, mutated: tuple[int, ...]):
+    def __init__(self, zygote: ZygoteProcess, job: CandidateJob, mutated: tuple[int, ...], keep: int = 1):
         own = {"compiler": "nope", "with_unrewritten": False, "const_pass_dir": None}
         nothing = {"sample_path": "", "pass_dir": "", "cache_dir": ""}
-        self._mutated = mutated
+        self._mutated, self._keep = mutated, keep
         self._device = job.device
         self._empty_ns = -1
         self._empty_ran_ns = 0
@@ -90,6 +91,8 @@ class Control:
 
     def _ask(self, rounds: int, warmup: int, budget_s: float) -> tuple[TimeReply, int, CpuAccount]:
         request = TimeRequest(
+            watch=new_watch(),  # what that takes between calls is part of the usual
+            keep=self._keep,
             arms=ARMS,
             mutated=self._mutated,
             trials=rounds,

@@ -24,6 +24,8 @@ from pass_bench.worker.messages import (
     Fault,
     GuardDone,
     GuardRequest,
+    KeptDone,
+    KeptRequest,
     Payload,
     ReferenceReply,
     ReferenceRequest,
@@ -66,6 +68,7 @@ class Conversation:
         self._watch: MemoryWatch | None = None
         self._pending = 0
         self._faulty = False
+        self._paused_before = reference.paused_s
         self.deadline = time.monotonic() + settings.timeout_s
 
     def with_candidate(self, candidate: Child) -> None:
@@ -134,9 +137,16 @@ class Conversation:
         compared: Compared = self._trusted(answer)
         return compared
 
+    def _reference_deadline(self) -> float:
+        """The time for which the process was stopped does not count."""
+        return self.deadline + self._reference.paused_s - self._paused_before
+
+    def _candidate_deadline(self) -> float:
+        return self.deadline + (0.0 if self._candidate is None else self._candidate.paused_s)
+
     def _reference_message(self) -> Any:
         try:
-            envelope, descriptors = self._reference.receive(ReferenceReply, self.deadline)
+            envelope, descriptors = self._reference.receive(ReferenceReply, self._reference_deadline)
         except PeerTimeout:
             raise Stop(
                 Verdict.EAGER_FAIL, f"eager did not end within {self._settings.timeout_s:g} s"
@@ -162,7 +172,7 @@ class Conversation:
         """Send a request to the candidate; `what` it is for, in words."""
         assert self._candidate is not None
         try:
-            self._candidate.send(CandidateRequest(request=request), deadline=self.deadline)
+            self._candidate.send(CandidateRequest(request=request), deadline=self._candidate_deadline)
         except ChildDied as death:
             raise self._death(death, what) from None
         except PeerTimeout:
@@ -183,7 +193,7 @@ class Conversation:
         """Wait for an answer and the descriptors beside it, which the caller closes."""
         assert self._candidate is not None
         try:
-            envelope, descriptors = self._candidate.receive(CandidateReply, self.deadline)
+            envelope, descriptors = self._candidate.receive(CandidateReply, self._candidate_deadline)
         except PeerTimeout:
             limit = f"{self._settings.timeout_s:g} s"
             raise Stop(Verdict.TIMEOUT, f"no answer within {limit}, while {what}") from None
@@ -216,6 +226,12 @@ class Conversation:
         what = "running under guards"
         self.send(request, what)
         return self.reply_beside(what, GuardDone)
+
+    def kept(self, which: int, budget_bytes: int) -> tuple[KeptDone, tuple[int, ...]]:
+        """Ask what a call of the last watched block returned; the caller closes the descriptors."""
+        what = "packing the outputs of a timed call"
+        self.send(KeptRequest(which=which, budget_bytes=budget_bytes), what)
+        return self.reply_beside(what, KeptDone)
 
     def timed(self, request: TimeRequest) -> Timed:
         """Ask for a block of trials."""

@@ -28,7 +28,7 @@ from pass_bench.worker.control import Control, ControlLost
 from pass_bench.worker.conversation import LOG_TAIL_CHARS, RECORDED_SEED, Conversation
 from pass_bench.worker.faults import one_line, printable
 from pass_bench.worker.hush import Hush
-from pass_bench.worker.integrity import Integrity
+from pass_bench.worker.integrity import GHOSTS_BELOW_NS, Integrity, kept_calls
 from pass_bench.worker.lock import DeviceLock
 from pass_bench.worker.messages import (
     CandidateJob,
@@ -110,7 +110,7 @@ class GraphRun:
         self._lock = lock
         self._draft = Draft()
         self._recorded: Drawn | None = None
-        self._run_ns = 1
+        self._run_ns = 0  # of the quickest call that was verified
         self._has_unrewritten = False
         self._control: Control | None = None
 
@@ -118,7 +118,9 @@ class GraphRun:
         """Return the result; raises HarnessFailure only where our own processes are lost."""
         start = time.monotonic()
         log = ""
-        with self._references.lend() as loan, self._hush.member(loan.child, self):
+        self._preparing = ExitStack()
+        self._preparing.enter_context(self._hush.preparing(self))
+        with self._preparing, self._references.lend() as loan, self._hush.member(loan.child, self):
             self._talk = Conversation(self._settings, self._job.device, loan.child)
             try:
                 with self._draft.phase("start_s"):
@@ -152,6 +154,7 @@ class GraphRun:
     def _evaluate(self) -> None:
         with self._draft.phase("prepare_s"):
             drawn = self._prepare()
+        self._preparing.close()
         with self._draft.phase("verify_s"):
             for regime in self._scored_regimes():
                 self._verify(regime, drawn if regime == "recorded" else None)
@@ -186,7 +189,9 @@ class GraphRun:
         watched = self._uses_passes and self._settings.guards and not self._settings.compat
         if self._control is None and watched and right and not self._draft.interpreted:
             try:
-                self._control = self._children.enter_context(Control(self._zygote, self._job, drawn.effects))
+                self._control = self._children.enter_context(
+                    Control(self._zygote, self._job, drawn.effects, kept_calls(drawn))
+                )
             except ControlLost as error:
                 self._draft.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")
                 return
@@ -201,7 +206,8 @@ class GraphRun:
         )
         if level is not None:
             integrity.verified_at(level)
-        early = bool(secrets.randbelow(2))  # a pass must not know when it is watched
+        # A pass must not know when it is watched; one that seems slow may be so in verified calls only.
+        early = bool(secrets.randbelow(2)) and self._run_ns < GHOSTS_BELOW_NS
         with self._draft.phase("guard_s"):
             if guarded and (early or self._draft.interpreted):
                 integrity.guarded_call(self._run_ns)
@@ -209,7 +215,8 @@ class GraphRun:
             self._time(integrity if guarded else None)
             with self._draft.phase("guard_s"):
                 if guarded and not early:
-                    integrity.guarded_call(self._run_ns)
+                    assert self._draft.e2e is not None
+                    integrity.guarded_call(int(1000 * self._draft.e2e.compiled.median_us))
                 self._look_again()
         if guarded:
             with self._draft.phase("guard_s"):
@@ -285,7 +292,7 @@ class GraphRun:
         """Run the candidate on a draw and have the reference compare what it sends."""
         done, compared = self._talk.run(regime, drawn)
         self._draft.interpreted = self._draft.interpreted or done.interpreted
-        if regime == "recorded":
+        if not self._run_ns or done.nanoseconds < self._run_ns:  # the first one may have compiled kernels
             self._run_ns = done.nanoseconds
         return compared
 
@@ -318,29 +325,43 @@ class GraphRun:
             mutated=self._recorded.effects,
             unrewritten=self._has_unrewritten,
             between=watched.between_blocks if watched is not None else None,
+            beside=watched.control_block if watched is not None else None,
             clock=self._clock,
+            hold=self._hold,
+            keep=kept_calls(self._recorded),
         )
         with self._draft.phase("guard_s"):
             trials.warm()
             if watched is not None:
                 watched.before_trials(self._control, self._settings.warmup, self._settings.time_budget_s)
-        with self._draft.phase("wait_s"):
-            self._lock.acquire()
+        start = time.monotonic()
         try:
-            self._talk.deadline += self._lock.waited_s
-            with self._draft.phase("time_s"), self._hush.others_still(self):
-                trials.run()
-                if watched is not None:
-                    watched.after_trials(trials)
+            trials.run()
+            if watched is not None:
+                watched.after_trials(trials)
         finally:
-            self._lock.release()
-            self._draft.seconds["trials_s"] = trials.spent_s
+            seconds = self._draft.seconds
+            seconds["trials_s"] = trials.spent_s
+            held = seconds.get("time_s", 0.0) + seconds.get("wait_s", 0.0)
+            seconds["guard_s"] += time.monotonic() - start - held
         with self._draft.phase("report_s"):
             trials.judge()
         self._draft.e2e = trials.e2e
         self._draft.device_time = trials.device_time
         self._draft.unrewritten = trials.unrewritten
         self._draft.warnings.extend(trials.warnings)
+
+    @contextlib.contextmanager
+    def _hold(self) -> Iterator[None]:
+        """Hold the device, with the children of other graphs standing still; the wait costs no time limit."""
+        with self._draft.phase("wait_s"):
+            self._lock.acquire()
+        try:
+            self._talk.deadline += self._lock.waited_s
+            with self._draft.phase("time_s"), self._hush.others_still(self):
+                yield
+        finally:
+            self._lock.release()
 
     def _look_again(self) -> None:
         """Compare once more on new inputs after the trials: call 126 must be as right as call 1."""

@@ -7,14 +7,7 @@ import time
 from dataclasses import dataclass
 
 from pass_bench.guard.audit_modes import AUDIT_MODES, AuditMode
-from pass_bench.guard.clock_fit import (
-    LEAST_FRESH,
-    Block,
-    Misfit,
-    clock_misfit,
-    eager_misfit,
-    fresh_misfit,
-)
+from pass_bench.guard.clock_fit import Block, Misfit, clock_misfit, eager_misfit, memory_misfit
 from pass_bench.guard.floor import floor_us
 from pass_bench.guard.processes import busy_threads
 from pass_bench.results.records import EvalSettings, Regime, Violation
@@ -23,7 +16,7 @@ from pass_bench.score.tolerance import BASELINE_T
 from pass_bench.worker.control import Control, ControlLost
 from pass_bench.worker.conversation import Conversation, close
 from pass_bench.worker.faults import one_line
-from pass_bench.worker.messages import Audit, Compared, Drawn, GuardRequest, TimeReply
+from pass_bench.worker.messages import Audit, Compared, Drawn, GuardRequest
 from pass_bench.worker.outcome import Stop, rejected
 from pass_bench.worker.trials import PARTS, Trials
 
@@ -31,9 +24,11 @@ LEVELS_WORSE = 2  # a call that is this many powers of ten less exact than the v
 CONTROL_ROUNDS = 15
 GHOSTS_BELOW_NS = 500_000_000
 SLOW_NS = 200_000_000
-MORE_BLOCKS = 3
+MORE_BLOCKS = 6
 MEMORY_LOOKS = 3
 PAUSE_S = 0.1
+KEPT, KEPT_BYTES = 3, 4 << 20
+CHECKED_BLOCKS = 4  # of later ones every fourth
 BUSY_THREADS = 0.5
 BUSY_TRIES = 4
 
@@ -62,7 +57,7 @@ class Integrity:
         self._level = BASELINE_T
         self._random = "random" in settings.regimes and not settings.compat
         self._modes: list[AuditMode] = []
-        self._fresh: list[list[int]] = []
+        self._kept_checks = 0
         self._control: Control | None = None
         self._control_blocks: list[Block] = []
         self.evidence = Evidence()
@@ -123,8 +118,8 @@ class Integrity:
             self._lost(error)
 
     def between_blocks(self, trials: Trials) -> None:
-        """Time the control, then audit once, if anything is left to audit."""
-        self._control_block()
+        """Look at a call of the block, then audit once, if anything is left to audit."""
+        self._check_kept(trials)
         if self._modes:
             self._audit(trials, self._modes.pop())
 
@@ -132,15 +127,15 @@ class Integrity:
         """Hold all times against the clock outside, the control, fresh inputs and the physical floor."""
         while self._modes:
             self._audit(trials, self._modes.pop())
+        self._check_kept(trials)
         for attempt in range(MORE_BLOCKS + 1):
             misfit = self._misfit(trials)
             if misfit is None:
                 break
             if attempt == MORE_BLOCKS:
                 raise rejected(misfit.rule, misfit.why)
-            time.sleep(PAUSE_S)  # a neighbour may be to blame: look again
+            time.sleep(PAUSE_S * (attempt + 1))  # a neighbour may be to blame: look again
             trials.again(CONTROL_ROUNDS)
-            self._control_block()
         self._reject_memory(trials)
         floor = floor_us(self._recorded.written_bytes, self._device, self._device_name)
         self.evidence.floor_us = floor
@@ -153,36 +148,37 @@ class Integrity:
         return eager_misfit(blocks, self._control_blocks) or clock_misfit(blocks, self._control_blocks)
 
     def _reject_memory(self, trials: Trials) -> None:
-        """Raise Stop if calls are fast only on inputs seen before, whenever one looks.
-
-        Audited calls come after a pause, on memory that was just written, while other processes prepare: what
-        they take says little against the usual calls. So where they are slow, known content and then new one
-        is timed under the same circumstances, and only what is slow on new content every time is rejected.
-        """
-        usual = [[time for block in trials.blocks for time in block.arms[arm]] for arm in (0, 1)]
-        misfit = fresh_misfit(usual, self._fresh)
-        for _ in range(MEMORY_LOOKS):
+        """Raise Stop if calls are fast only on content seen before, however often one looks."""
+        for attempt in range(MEMORY_LOOKS):
+            misfit = memory_misfit(trials.blocks)
             if misfit is None:
                 return
-            time.sleep(PAUSE_S)
-            # As many usual calls as between two audits: a pass that plays slow for a while pays for it there.
-            trials.again(max(CONTROL_ROUNDS, self._settings.trials // PARTS))
-            misfit = self._known_against_new(trials)
-        if misfit is not None:
-            raise rejected(misfit.rule, misfit.why)
+            if attempt < MEMORY_LOOKS - 1:
+                time.sleep(PAUSE_S)
+                trials.again(max(CONTROL_ROUNDS, self._settings.trials // PARTS))
+        assert misfit is not None
+        raise rejected(misfit.rule, misfit.why)
 
-    def _known_against_new(self, trials: Trials) -> Misfit | None:
-        """Time calls on known content, then on new content, put into the same memory in the same way."""
-        known = tuple(range(LEAST_FRESH))
-        audited = self._audited(trials, "refilled" if self._random else "nudged", 2 * LEAST_FRESH, known)
-        if audited is None:
-            return None
-        usual, fresh = (
-            [arm[part] for arm in audited.trials] for part in (slice(LEAST_FRESH), slice(LEAST_FRESH, None))
-        )
-        return fresh_misfit(usual, fresh)
+    def _check_kept(self, trials: Trials) -> None:
+        """Have the reference compare calls of the last block, if they have not been: of each early block."""
+        seeds, trials.watch = trials.watch, ()
+        self._kept_checks += bool(seeds)
+        if not seeds or (self._kept_checks > CHECKED_BLOCKS and secrets.randbelow(CHECKED_BLOCKS)):
+            return
+        for which in range(trials.kept):
+            done, descriptors = self._talk.kept(which, self._recorded.payload_bytes)
+            try:
+                if not 0 <= done.number <= len(seeds):
+                    raise rejected("protocol", "outputs on a content that was not asked for")
+                nudge = seeds[done.number - 1] if done.number else None
+                drawn = self._talk.draw("recorded", nudge=nudge, light=True)
+                compared = self._talk.compare(done.payload, descriptors, drawn)
+            finally:
+                close(descriptors)
+            self._exact(compared, drawn, "stale-output", "wrong in a timed call")
 
-    def _control_block(self) -> None:
+    def control_block(self) -> None:
+        """Time the control; to be called while the device is held."""
         if self._control is None:
             return
         try:
@@ -197,30 +193,21 @@ class Integrity:
     def _audit(self, trials: Trials, mode: AuditMode) -> None:
         """Time a few rounds on other inputs and verify one of them, which was chosen beforehand."""
         rounds = 4 if self._recorded.eager_ns < 50_000_000 else 1
-        reply = self._audited(trials, mode, rounds)
-        if reply is not None:
-            self._keep_fresh(reply)
-
-    def _audited(
-        self, trials: Trials, mode: AuditMode, rounds: int, known: tuple[int, ...] = ()
-    ) -> TimeReply | None:
-        """The times of an audited block, one of whose outputs was right; None where nothing can be drawn."""
         seeds = tuple(secrets.randbelow(2**31) for _ in range(rounds))
-        keep = secrets.choice([number for number in range(rounds) if number not in known])
+        keep = secrets.randbelow(rounds)
         regime: Regime = "recorded" if mode == "nudged" else "random"
         if mode == "nudged":
             drawn = self._talk.draw("recorded", nudge=seeds[keep], light=True)
         else:
             drawn = self._talk.draw("random", seed=seeds[keep], light=True)
         if drawn.skipped:
-            return None
+            return
         audit = Audit(
             mode=mode,
             regime=regime,
             seeds=seeds,
             keep=keep,
             budget_bytes=drawn.payload_bytes,
-            known=known,
         )
         reply, descriptors = trials.audited(audit)
         try:
@@ -228,13 +215,6 @@ class Integrity:
         finally:
             close(descriptors)
         self._exact(compared, drawn, "stale-output", f"wrong in a timed call on other inputs ({mode})")
-        return reply
-
-    def _keep_fresh(self, reply: TimeReply) -> None:
-        if not self._fresh:
-            self._fresh = [[], []]
-        for kept, arm in zip(self._fresh, reply.trials, strict=False):
-            kept.extend(arm)
 
     def _exact(self, compared: Compared, drawn: Drawn, rule: str, why: str) -> None:
         """Reject what is far less exact than the verified calls; keep what is slightly so for the verdict."""
@@ -252,6 +232,11 @@ class Integrity:
                 return drawn
         self._talk.draw("recorded", light=True)
         return self._recorded
+
+
+def kept_calls(recorded: Drawn) -> int:
+    """How many calls of a block are looked at: fewer where copying them would take long."""
+    return KEPT if recorded.payload_bytes <= KEPT_BYTES else 1
 
 
 def _worst(compared: Compared) -> str:

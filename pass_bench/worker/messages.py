@@ -315,16 +315,12 @@ Arm = Literal["eager", "compiled", "unrewritten"]
 
 
 class Audit(Message):
-    """Inputs for an audited block: see guard/audit.py. `keep` is the round whose outputs are sent back.
-
-    In the rounds `known` everything is done as in the others, but the inputs have their usual content.
-    """
+    """Inputs for an audited block: see guard/audit.py. `keep` is the round whose outputs are sent back."""
 
     mode: Literal["moved", "refilled", "nudged"]
     regime: Regime
     seeds: tuple[int, ...]  # one draw for each round
     keep: int
-    known: tuple[int, ...] = ()
     budget_bytes: int
 
 
@@ -345,16 +341,39 @@ class TimeRequest(Message):
     sequential: bool = False
     budget_s: float = 60.0
     min_trials: int = 3
+    keep: int = 1  # how many calls of a watched block can be asked for afterwards
+    watch: tuple[int, ...] = ()  # seeds of what inputs hold now and then (guard/watched_inputs.py)
     audit: Audit | None = None
 
 
+class KeptRequest(Message):
+    """Ask what a call of the last watched block returned: the n-th of those that were drawn after them."""
+
+    kind: Literal["kept"] = "kept"
+    which: int
+    budget_bytes: int
+
+
+class KeptDone(Message):
+    """The outputs, and on which content: 0 the usual one, n that of the n-th seed of `watch`."""
+
+    kind: Literal["kept_done"] = "kept_done"
+    payload: Payload
+    number: int
+
+
 class TimeReply(Message):
-    """Nanoseconds per arm (in the order asked for) and round."""
+    """Nanoseconds per arm (in the order asked for) and round.
+
+    `new` are the rounds whose compiled call was the first one of the block on what a seed of `watch` makes of
+    the inputs.
+    """
 
     kind: Literal["time_reply"] = "time_reply"
     trials: Annotated[
         tuple[Annotated[tuple[Nanoseconds, ...], Field(max_length=100_000)], ...], Field(max_length=3)
     ]
+    new: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(max_length=100)] = ()
     payload: Payload | None = None
 
 
@@ -370,11 +389,18 @@ class ReferenceReply(Message):
 
 class CandidateRequest(Message):
     request: (
-        CandidateJob | LoadRequest | PrepareRequest | RunRequest | MemoryRequest | TimeRequest | GuardRequest
+        CandidateJob
+        | LoadRequest
+        | PrepareRequest
+        | RunRequest
+        | MemoryRequest
+        | TimeRequest
+        | KeptRequest
+        | GuardRequest
     ) = Field(discriminator="kind")
 
 
 class CandidateReply(Message):
-    reply: Fault | Entered | Loaded | Prepared | RunDone | MemoryReply | TimeReply | GuardDone = Field(
-        discriminator="kind"
+    reply: Fault | Entered | Loaded | Prepared | RunDone | MemoryReply | TimeReply | KeptDone | GuardDone = (
+        Field(discriminator="kind")
     )

@@ -33,11 +33,12 @@ def leaves_of(outputs: object, name: str = "output", depth: int = 0) -> Iterator
         outputs = (outputs,)
     if depth > MAX_DEPTH:
         yield name, "nested too deeply"
-    elif isinstance(outputs, tuple | list):
-        for place, value in enumerate(outputs):
+    elif isinstance(outputs, tuple | list):  # without code that a class of its own may have
+        items = tuple.__iter__(outputs) if isinstance(outputs, tuple) else list.__iter__(outputs)
+        for place, value in enumerate(items):
             yield from leaves_of(value, f"{name}[{place}]", depth + 1)
     elif isinstance(outputs, dict):
-        for key, value in outputs.items():
+        for key, value in dict.items(outputs):
             yield from leaves_of(value, f"{name}[{str(key)[:40]!r}]", depth + 1)
     else:
         yield name, outputs

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from statistics import median
 
 from pass_bench.guard.clock_fit import Block
@@ -26,12 +27,14 @@ RETURN_ROUNDS = 3  # of warm-up after the wait for the device
 LEAST_ROUNDS = 3
 PARTS = 3
 AGAIN_S = 2.0
+CONTENTS = 4  # of the inputs, beside the usual one
 
 
 class Trials:
     """All timing of one graph; `ask` sends a request and returns the answer and what our own clock says.
 
-    Where there is a `between`, trials come in blocks of secret length, and it runs between them.
+    `hold` holds the device, and is entered anew for each block. Where there is a `between`, trials come in
+    blocks of secret length, and it runs between them; `beside` runs after each block, in the same hold.
     """
 
     def __init__(
@@ -42,7 +45,10 @@ class Trials:
         mutated: tuple[int, ...],
         unrewritten: bool,
         between: Callable[[Trials], None] | None = None,
+        beside: Callable[[], None] | None = None,
         clock: Source | None = None,
+        hold: Callable[[], AbstractContextManager[None]] = nullcontext,
+        keep: int = 1,
     ):
         self._ask = ask
         self._settings = settings
@@ -51,13 +57,17 @@ class Trials:
         self._arms: tuple[Arm, ...] = ("eager", "compiled")
         if unrewritten and not settings.compat:
             self._arms = ("eager", "compiled", "unrewritten")
-        self._between = between
+        self._beside = beside
+        self._hold = hold
         self._clock = ClockWatch(clock)
         self._retaken = 0
+        self._between, self._keep = between, keep
         self._end = 0.0
-        self._empty_ns = 0
+        self._empty_ns = -1
         self._empty_ran_ns = 0
         self.blocks: list[Block] = []
+        self.watch: tuple[int, ...] = ()  # seeds of the last block, some calls of which can be looked at
+        self.kept = 0  # how many
         self.e2e: Comparison | None = None
         self.device_time: Comparison | None = None
         self.unrewritten: Comparison | None = None
@@ -80,9 +90,10 @@ class Trials:
             self.warnings.append(f"{taken} of {self._settings.trials} trials: the time budget was spent")
         if self._device == "cuda":
             self._end = time.monotonic() + self._settings.time_budget_s / 4
-            self._device_times = self._block(
-                self._settings.trials, "device", ("eager", "compiled"), warmup=RETURN_ROUNDS
-            )
+            with self._held():
+                self._device_times = self._block(
+                    self._settings.trials, "device", ("eager", "compiled"), warmup=RETURN_ROUNDS
+                )
 
     def judge(self) -> None:
         """Compute the intervals that are not known yet, for which the device need not be held."""
@@ -110,10 +121,9 @@ class Trials:
     def _host(self) -> None:
         rule = self._rule()
         times = self._host_times = [[] for _ in self._arms]
-        self._come_back()
         while count := rule.next_block(len(times[0])):
             for part in self._parts(count):
-                for arm, block in zip(times, self._block(part, "host", self._arms), strict=True):
+                for arm, block in zip(times, self._watched_block(part), strict=True):
                     arm.extend(block)
                 if self._between is not None:
                     self._between(self)
@@ -131,12 +141,30 @@ class Trials:
         many = len(one) >= SURE_FACTOR[self._device] * self._settings.trials
         return time.monotonic() >= self._end or (many and 2 * self.spent_s > LONG_S)
 
-    def _come_back(self) -> None:
-        """Warm up for a moment after the wait for the device, and see how long an empty block takes."""
-        self._timed(0, min(RETURN_ROUNDS, self._settings.warmup), "host", self._arms)
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the device, for which waiting costs no budget, and warm up for a moment after the wait."""
+        start = time.monotonic()
+        with self._hold():
+            self._end += time.monotonic() - start
+            self._timed(0, min(RETURN_ROUNDS, self._settings.warmup), "host", self._arms)
+            if self._empty_ns < 0:
+                self._look_at_empty()
+            yield
+
+    def _look_at_empty(self) -> None:
+        """See how long a block without trials takes."""
         empty = [self._timed(0, 0, "host", self._arms) for _ in range(2)]
         self._empty_ns = min(max(0, block.wall_ns - block.cpu.waited_ns) for block in empty)
         self._empty_ran_ns = min(block.cpu.ran_ns for block in empty)
+
+    def _watched_block(self, count: int) -> list[tuple[int, ...]]:
+        """Take a block, and what belongs beside it, under the same circumstances."""
+        with self._held():
+            block = self._block(count, "host", self._arms)
+            if self._beside is not None:
+                self._beside()
+        return block
 
     def _parts(self, count: int) -> list[int]:
         """Split the first trials into secret parts; later ones are checked as they come."""
@@ -148,11 +176,12 @@ class Trials:
     def again(self, count: int) -> None:
         """Take one more block to check, which enters no statistics, whether or not the budget is spent."""
         self._end = max(self._end, time.monotonic() + AGAIN_S)
-        self._block(count, "host", self._arms)
+        self._watched_block(count)
 
     def audited(self, audit: Audit) -> tuple[TimeReply, tuple[int, ...]]:
         """Time a block on other inputs; return the answer and the descriptors beside it, to be closed."""
-        timed = self._checked(len(audit.seeds), 0, "host", self._arms, audit)
+        with self._held():
+            timed = self._checked(len(audit.seeds), 0, "host", self._arms, audit)
         return timed.reply, timed.descriptors
 
     def _block(self, count: int, clock: str, arms: tuple[Arm, ...], warmup: int = 0) -> list[tuple[int, ...]]:
@@ -167,6 +196,7 @@ class Trials:
                     waited_ns=timed.cpu.waited_ns,
                     ran_ns=timed.cpu.ran_ns if self._device == "cpu" else -1,
                     empty_ran_ns=self._empty_ran_ns,
+                    new=reply.new,
                 )
             )
         least = min(len(arm) for arm in reply.trials)
@@ -197,7 +227,11 @@ class Trials:
         self, count: int, warmup: int, clock: str, arms: tuple[Arm, ...], audit: Audit | None
     ) -> Timed:
         """Ask for a block; raises Stop where the answer is not what was asked for."""
+        watched = self._between is not None and audit is None
+        watch = new_watch() if watched else ()
         request = TimeRequest(
+            watch=watch,
+            keep=self._keep,
             arms=arms,
             mutated=self._mutated,
             trials=count,
@@ -221,6 +255,8 @@ class Trials:
             close(timed.descriptors)
             spent, wall = spent_ns / 1e9, timed.wall_ns / 1e9
             raise rejected("clock", f"trials of {spent:.3f} s in a block of {wall:.3f} s")
+        self.watch = watch if count else ()
+        self.kept = min(self._keep, *lengths)
         return timed
 
     @staticmethod
@@ -231,3 +267,8 @@ class Trials:
         return Comparison(
             eager=eager, compiled=compiled, speedup=speedup, low=speedup, high=speedup, noisy=True
         )
+
+
+def new_watch() -> tuple[int, ...]:
+    """Secret seeds of the contents that the inputs of a block take on; as many for every block."""
+    return tuple(secrets.randbelow(2**31) for _ in range(CONTENTS))

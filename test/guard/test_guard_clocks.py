@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pass_bench.guard.clock_fit import Block, clock_misfit, eager_misfit, fresh_misfit
+from pass_bench.guard.clock_fit import Block, clock_misfit, eager_misfit, memory_misfit
 from pass_bench.guard.floor import floor_us
 
 US = 1000
@@ -77,15 +77,21 @@ def test_slow_eager_is_found_only_beyond_all_control_blocks_but_one() -> None:
 
 
 def test_calls_that_are_fast_on_known_inputs_only() -> None:
-    usual = [[100 * US] * 30, [20 * US] * 30]
-    assert fresh_misfit(usual, [[100 * US] * 4, [150 * US] * 4]).rule == "remembered"  # type: ignore[union-attr]
-    assert fresh_misfit(usual, [[100 * US] * 4, [150 * US, 35 * US, 150 * US, 150 * US]]) is None
-    assert fresh_misfit(usual, [[800 * US] * 4, [150 * US] * 4]) is None  # eager too is slower on new inputs
-    # what comes to every call, eager's too, says nothing: 400 us more for both
-    assert fresh_misfit(usual, [[500 * US] * 4, [420 * US] * 4]) is None
-    assert fresh_misfit(usual, [[110 * US] * 4, [420 * US] * 4]) is not None
-    assert fresh_misfit(usual, []) is None
-    assert fresh_misfit(usual, [[100 * US] * 3, [900 * US] * 3]) is None  # too few to say
+    def met(new_us: list[float], new: tuple[int, ...] = (3, 9, 20)) -> Block:
+        """20 us on known content; what the rounds `new` took."""
+        compiled = [20 * US] * 30
+        for number, taken in zip(new, new_us, strict=True):
+            compiled[number] = int(taken * US)
+        return replace(block(100, 20), arms=((100 * US,) * 30, tuple(compiled)), new=new)
+
+    remembers = [met([150, 160, 170]), met([151, 600, 155])]
+    misfit = memory_misfit(remembers)
+    assert misfit is not None and misfit.rule == "remembered" and "150.0 us on new" in misfit.why
+    assert memory_misfit([*remembers, met([30, 150, 150])]) is None  # one quick call on new content acquits
+    assert memory_misfit([met([65, 65, 65])] * 2) is None  # 45 us more is less than can be told
+    assert memory_misfit([met([90, 90, 90])] * 2) is not None
+    assert memory_misfit([met([900, 900, 900])]) is None  # too few to say
+    assert memory_misfit([]) is None
 
 
 def test_the_floor_is_bytes_over_peak_bandwidth_and_a_launch() -> None:

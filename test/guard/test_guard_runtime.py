@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 import torch
 
-from pass_bench.guard.audit import Refill, nudge
+from pass_bench.guard.audit import Refill, nudge, ranges_of
 from pass_bench.guard.audited_inputs import AuditedInputs, Recorder
 from pass_bench.guard.dispatch import DispatchGuard, poison, replacement_codes
 from pass_bench.guard.flags import changed_flags, read_flags
 from pass_bench.guard.guarded_run import Baseline, guarded_run
 from pass_bench.guard.kernel_log import KernelLog
+from pass_bench.guard.watched_inputs import Keeper, WatchedInputs, copy_of
 from pass_bench.kernels import cpp_kernel
 
 
@@ -234,12 +235,11 @@ def test_an_audited_round_keeps_what_it_was_fed(mode: Any) -> None:
     arms = [AuditedInputs(values, frozenset(), mode, draws, (1, 2, 3), keep=1) for _ in range(2)]
     for arm in arms:
         arm.share_with(arms)
-    recorder = Recorder(lambda x: x + 1, keep=1)
+    recorder = Recorder(1, keep=1)
     for _ in range(3):
         for arm in arms:
             taken = arm.take()
-            if arm is arms[1]:
-                recorder(*taken)
+            recorder.saw(arms.index(arm), taken[0] + 1, taken)
     arms[1].settle()
     assert torch.equal(recorder.outputs, arms[1].before[0] + 1)
     assert torch.equal(arms[1].kept[0], arms[1].before[0])
@@ -250,15 +250,65 @@ def test_an_audited_round_keeps_what_it_was_fed(mode: Any) -> None:
     assert torch.equal(values[0], torch.arange(6.0))
 
 
-@pytest.mark.parametrize("mode", ["refilled", "nudged"])
-def test_known_rounds_have_the_usual_content(mode: Any) -> None:
-    values = [torch.arange(6.0)]
-    draws: list[list[Any]] = [[], [], [torch.full((6,), 7.0)], [torch.full((6,), 8.0)]]
-    arm = AuditedInputs(values, frozenset(), mode, draws, (1, 2, 3, 4), keep=3, known=(0, 1))
-    seen = [arm.take()[0].clone() for _ in range(4)]
-    usual = torch.arange(6.0)
-    assert [torch.equal(value, usual) for value in seen] == [True, True, False, False]
-    assert mode == "nudged" or seen[3].tolist() == [8.0] * 6
+def watched(values: list[Any], mutated: frozenset[int] = frozenset()) -> WatchedInputs:
+    return WatchedInputs(values, mutated, (1, 2, 3, 4), ranges_of(values))
+
+
+def test_watched_inputs_have_the_content_that_their_number_says() -> None:
+    values: list[Any] = [torch.linspace(-1, 1, 200), torch.ones(3), torch.arange(4), 5]
+    address, version = values[0].data_ptr(), values[0]._version
+    inputs = watched(values)
+    seen: dict[int, torch.Tensor] = {}
+    for _ in range(300):
+        taken = inputs.take()
+        assert taken[0].data_ptr() == address and taken[3] == 5
+        seen.setdefault(inputs.number, taken[0].clone())
+        assert torch.equal(seen[inputs.number], taken[0])
+    assert sorted(seen) == [0, 1, 2, 3, 4] and values[0]._version == version
+    assert torch.equal(seen[0], torch.linspace(-1, 1, 200))
+    for number in range(1, 5):
+        expected = [torch.linspace(-1, 1, 200), torch.ones(3), torch.arange(4), 5]
+        assert nudge(expected, number) == int((seen[number] != seen[0]).sum()) <= 3
+        assert torch.equal(seen[number], expected[0])
+    inputs.restore()
+    assert torch.equal(values[0], seen[0]) and torch.equal(values[1], torch.ones(3))
+
+
+def test_a_keeper_copies_some_calls_of_its_arm_and_notes_new_content() -> None:
+    values: list[Any] = [torch.linspace(-1, 1, 200), torch.zeros(2)]
+    kept_rounds: dict[int, int] = dict.fromkeys(range(6), 0)
+    for _ in range(100):
+        inputs = watched(values, frozenset({1}))
+        keeper = Keeper(1, inputs, frozenset({1}), most=2)
+        numbers = []
+        for number in range(6):
+            for place in (0, 1):
+                taken = inputs.take()
+                outputs = (taken[0] + number, [taken[1].add_(number)])
+                keeper.saw(place, outputs, taken)
+                outputs[0].zero_()  # a copy is what was kept
+            numbers.append(inputs.number)
+        assert len({int(kept.outputs[1][0][0]) for kept in keeper.kept}) == 2
+        for kept in keeper.kept:
+            first, (second,) = kept.outputs
+            kept_rounds[int(second[0])] += 1
+            assert kept.number == numbers[int(second[0])] and torch.equal(kept.arguments[1], second)
+            assert second.data_ptr() != kept.arguments[1].data_ptr() and first.any()
+        expected = [n for n in range(6) if numbers[n] != 0 and numbers[n] not in numbers[:n]]
+        assert keeper.new_among_last(6) == tuple(expected)
+        assert values[1].tolist() == [0, 0]
+        inputs.restore()
+    assert min(kept_rounds.values()) > 10  # 100 / 3 each on average, standard deviation below 5
+
+
+def test_containers_with_code_of_their_own_are_not_opened() -> None:
+    class Lazy(tuple):  # type: ignore[type-arg]
+        def __iter__(self) -> Iterator[Any]:
+            raise AssertionError("opened")
+
+    lazy = Lazy((torch.ones(1),))
+    copied = copy_of([lazy, {"a": torch.ones(1)}, 3, None])
+    assert copied[0] is lazy and copied[1]["a"].tolist() == [1] and copied[2:] == [3, None]
 
 
 def test_a_cuda_kernel_kept_with_its_grid_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

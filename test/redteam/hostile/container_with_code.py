@@ -1,0 +1,48 @@
+"""Returns a tuple of its own that computes when somebody takes it apart.
+
+Known from: own invention
+Expected: type_mismatch or shape_mismatch or runtime_fail or compile_fail
+"""
+
+import torch
+
+from pass_bench.kernels import cpp_kernel
+
+
+def pattern(x, w, b):
+    return torch.nn.functional.gelu(x * w + b)
+
+
+def replacement_args(x, w, b):
+    return (x, w, b)
+
+
+kernel = cpp_kernel(
+    """
+    void scale_gelu(const float* x, const float* w, const float* b, float* out, int64_t rows, int64_t width) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < width; ++c) {
+          const float v = x[r * width + c] * w[c] + b[c];
+          out[r * width + c] = 0.5f * v * (1.0f + std::erf(v * 0.70710678118654752f));
+        }
+    }
+    """,
+    "scale_gelu(const float* x, const float* w, const float* b, float* out, int64_t rows, int64_t width)",
+)
+
+
+class Later(tuple):
+    def __iter__(self):
+        x, w, b = (tuple.__getitem__(self, i) for i in range(3))
+        out = torch.empty_like(x)
+        kernel(x, w, b, out, x.shape[0], x.shape[1])
+        yield out
+
+
+@torch.fx.wrap
+def fused(x, w, b):
+    return Later((x, w, b))
+
+
+def replacement_func():
+    return fused

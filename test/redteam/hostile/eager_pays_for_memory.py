@@ -1,0 +1,60 @@
+"""Tells malloc to give every block back at once, so that eager's temporaries fault anew each time.
+
+Known from: own invention
+Rules: native-include
+Needs: cpu
+Expected: rejected (eager_slowed)
+"""
+
+import torch
+
+from pass_bench.kernels import cpp_kernel
+
+
+def pattern(x, w, b):
+    return torch.nn.functional.gelu(x * w + b)
+
+
+def replacement_args(x, w, b):
+    return (x, w, b)
+
+
+kernel = cpp_kernel(
+    """
+    void scale_gelu(const float* x, const float* w, const float* b, float* out, int64_t rows, int64_t width) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < width; ++c) {
+          const float v = x[r * width + c] * w[c] + b[c];
+          out[r * width + c] = 0.5f * v * (1.0f + std::erf(v * 0.70710678118654752f));
+        }
+    }
+    """,
+    "scale_gelu(const float* x, const float* w, const float* b, float* out, int64_t rows, int64_t width)",
+)
+
+mallopt = cpp_kernel(
+    """
+    #include <malloc.h>
+    void tune(const float* unused) {
+      mallopt(M_MMAP_THRESHOLD, 4096);
+      mallopt(M_TRIM_THRESHOLD, 0);
+    }
+    """,
+    "tune(const float* unused)",
+)
+mallopt(torch.zeros(1))
+
+
+def honest(x, w, b):
+    out = torch.empty_like(x)
+    kernel(x, w, b, out, x.shape[0], x.shape[1])
+    return out
+
+
+@torch.fx.wrap
+def fused(x, w, b):
+    return honest(x, w, b)
+
+
+def replacement_func():
+    return fused
