@@ -60,7 +60,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def preload(groups: list[str]) -> int:
-    """Import what children need; return their thread count: PyTorch's own, fewer where a GPU does the work."""
+    """Import what children need; return their thread count: PyTorch's, fewer beside a GPU."""
     if "TRITON_INTERPRET" not in os.environ:
         # On a GPU the import of Inductor starts CUDA, which no child could use then: children import it.
         groups = [group for group in groups if group != "inductor"]
