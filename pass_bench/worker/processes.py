@@ -112,7 +112,7 @@ class Child:
         self._lock = threading.Lock()
         self._ended: str | None = None
         self._signal = 0
-        self._paused: list[int] = []
+        self._paused = False
         self._paused_since = 0.0
         self._paused_s = 0.0
         self.strays = 0
@@ -166,26 +166,28 @@ class Child:
         return self._paused_s + (time.monotonic() - self._paused_since if self._paused else 0.0)
 
     def pause(self) -> None:
-        """Stop the child and all it has started, until `resume`."""
+        """Stop the child and all it has started, until `resume`; one that left its group goes on."""
         with self._lock:
             if self._ended is None and not self._paused:
                 self._paused_since = time.monotonic()
-                self._paused = descendants(self.pid)
-                self._signal_all(signal.SIGSTOP)
+                self._paused = True
+                self._signal_group(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let what `pause` stopped go on."""
         with self._lock:
             if self._ended is None and self._paused:
-                self._signal_all(signal.SIGCONT)
+                self._signal_group(signal.SIGCONT)
                 self._paused_s += time.monotonic() - self._paused_since
-            self._paused = []
+            self._paused = False
 
-    def _signal_all(self, number: int) -> None:
-        for pid in self._paused:
+    def _signal_group(self, number: int) -> None:
+        """Signal its session, in its box or outside: one call, however many processes there are."""
+        for send in (os.killpg, os.kill):  # it may not have its own session yet
             try:
-                os.kill(pid, number)
-            except (ProcessLookupError, PermissionError):  # gone, or another's by now
+                send(self.pid, number)
+                return
+            except (ProcessLookupError, PermissionError):
                 continue
 
     def _end(self) -> None:

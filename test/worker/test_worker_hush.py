@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from pass_bench.guard.processes import descendants
 from pass_bench.worker.hush import Hush
+from pass_bench.worker.messages import CandidateJob, CandidateReply, CandidateRequest
 from pass_bench.worker.processes import Child, ZygoteProcess
 
 
@@ -16,6 +18,10 @@ from pass_bench.worker.processes import Child, ZygoteProcess
 def zygote() -> Iterator[ZygoteProcess]:
     with ZygoteProcess("cpu") as running:
         yield running
+
+
+def stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def state(child: Child) -> str:
@@ -89,3 +95,27 @@ def test_the_time_of_a_pause_is_known(zygote: ZygoteProcess) -> None:
         known = child.paused_s
         time.sleep(0.05)
         assert child.paused_s == known >= 0.1
+
+
+def test_what_runs_in_a_box_stands_still_too(make_sample: Callable[..., Path], zygote: ZygoteProcess) -> None:
+    sample = make_sample()
+    job = CandidateJob(
+        sample_path=str(sample),
+        graph_path=str(sample / "graphs/tiny"),
+        pass_dir=str(sample / "pass_dir"),
+        compiler="nope",
+        device="cpu",
+        seed=1,
+        sandbox="auto",
+        cache_dir="",
+    )
+    with zygote.fork("candidate") as boxed:
+        boxed.send(CandidateRequest(request=job))
+        boxed.receive(CandidateReply, time.monotonic() + 60)
+        inside = descendants(boxed.pid)
+        boxed.pause()
+        time.sleep(0.1)
+        assert [stopped(pid) for pid in inside] == [True] * len(inside)
+        boxed.resume()
+        time.sleep(0.1)
+        assert [stopped(pid) for pid in inside] == [False] * len(inside)
