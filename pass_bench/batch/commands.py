@@ -75,10 +75,11 @@ def batch_command(targets: tuple[Path, ...], **options: Any) -> int:
     submission = options["submission"] or (options["passes"] or targets[0]).absolute().stem
     out = options["out"] or Path("results") / submission
     console = Console(stderr=True)
-    missing = sum(task.pass_dir is None for task in samples)
+    without = {task.owner.name: task.owner.pass_dir is None for task in tasks}
+    missing = sum(without.values())
     if missing and any(uses_passes for _, uses_passes in uses):
         console.print(
-            f"{missing} of {len(samples)} samples have no passes: they count as misses", highlight=False
+            f"{missing} of {len(without)} samples have no passes: they count as misses", highlight=False
         )
     with (
         Store(out / "results.jsonl", say=lambda line: console.print(line, highlight=False)) as store,
