@@ -29,7 +29,7 @@ from pass_bench.results.records import EvalSettings
 from pass_bench.worker.control import Control
 from pass_bench.worker.conversation import RECORDED_SEED, Conversation
 from pass_bench.worker.evaluate import Evaluator
-from pass_bench.worker.integrity import Integrity
+from pass_bench.worker.integrity import Integrity, kept_calls
 from pass_bench.worker.messages import Entered, Prepared, PrepareRequest, ReferenceJob
 from pass_bench.worker.trials import Trials
 
@@ -64,21 +64,33 @@ class Side:
         prepared = self._talk.reply("compiling", Prepared)
         done, _ = self._talk.run("recorded", self._recorded)
         self._run_ns = done.nanoseconds
-        self._trials = Trials(
+        self._has_unrewritten = prepared.has_unrewritten
+        self._integrity: Integrity | None = None
+        self._trials = self._new_trials()
+        self._trials.warm()
+        self._later = False
+
+    def _new_trials(self) -> Trials:
+        """Trials as an evaluation has them, with guards if there are any."""
+        guards = self._integrity
+        return Trials(
             ask=self._talk.timed,
             settings=self._settings,
-            device=job.device,
+            device=self._job.device,
             mutated=self._recorded.effects,
-            unrewritten=prepared.has_unrewritten,
+            unrewritten=self._has_unrewritten,
+            between=guards.between_blocks if guards else None,
+            beside=guards.control_block if guards else None,
+            keep=kept_calls(self._recorded),
         )
-        self._trials.warm()
-        self._integrity: Integrity | None = None
-        self._later = False
 
     def watch(self, late: bool) -> None:
         """Do what guards do before the trials; with `late` the watched call comes in the middle of them."""
-        control = self._stack.enter_context(Control(self._zygote, self._job, self._recorded.effects))
-        self._integrity = Integrity(self._talk, self._settings, self._job.device, "", self._recorded)
+        recorded = self._recorded
+        control = Control(self._zygote, self._job, recorded.effects, kept_calls(recorded))
+        self._stack.enter_context(control)
+        self._integrity = Integrity(self._talk, self._settings, self._job.device, "", recorded)
+        self._trials = self._new_trials()
         self._later = late
         if not late:
             self._integrity.guarded_call(self._run_ns)

@@ -1,7 +1,6 @@
 """Remembers the output once the same memory came three times in a row, whatever is in it.
 
 Known from: reward-hacking reports of RL-trained kernel writers
-Rules: native-include
 Needs: cpu
 Expected: rejected (stale-output, decoy-kernel)
 """

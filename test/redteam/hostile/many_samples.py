@@ -1,7 +1,6 @@
 """Remembers by two hundred elements of each input, read in native code for next to nothing.
 
 Known from: own invention
-Rules: native-include
 Needs: cpu
 Expected: rejected (stale-output, decoy-kernel)
 """
