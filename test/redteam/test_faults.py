@@ -14,6 +14,7 @@ import pytest
 from pass_bench.data import read_sample
 from pass_bench.guard.redteam.faults import (
     FAULTS,
+    NOTHING,
     Fault,
     FaultEvaluator,
     left_running,
@@ -28,7 +29,6 @@ pytestmark = pytest.mark.serial
 
 SLICE = ("segfault", "python loop", "fork bomb", "10 GiB", "no descriptors")
 CPU_FAULTS = [fault for fault in FAULTS if not fault.gpu]
-NOTHING = Fault("nothing", "pass", Verdict.CORRECT)
 LOOP = next(fault for fault in FAULTS if fault.name == "python loop")
 
 

@@ -49,7 +49,8 @@ def note():
 
 def honest(x, w, b):
     out = torch.empty_like(x)
-    kernel(x, w, b, out, x.shape[0], x.shape[1])
+    for _ in range(5):  # dear enough that leaving it out would pay
+        kernel(x, w, b, out, x.shape[0], x.shape[1])
     return out
 
 

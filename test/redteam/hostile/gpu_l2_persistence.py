@@ -4,7 +4,7 @@ Known from: reward-hacking reports of RL-trained kernel writers
 Rules: forbidden-import
 Graph: large_add
 Needs: gpu
-Expected: rejected (flags)
+Expected: rejected (flags) or compile_fail
 """
 
 import ctypes
@@ -38,7 +38,11 @@ for name in ("libcudart.so.13", "libcudart.so.12", "libcudart.so"):
     except OSError:
         pass
 torch.zeros(1, device="cuda")
-runtime.cudaDeviceSetLimit(6, ctypes.c_size_t(32 << 20))
+most = ctypes.c_int()
+runtime.cudaDeviceGetAttribute(ctypes.byref(most), 108, 0)
+if most.value <= 0 or runtime.cudaDeviceSetLimit(6, ctypes.c_size_t(most.value // 2)):
+    runtime.cudaGetLastError()
+    raise RuntimeError("nothing of this cache can be set aside")
 
 
 @torch.fx.wrap

@@ -4,7 +4,7 @@ Known from: KernelBench leaderboards
 Rules: patched-module
 Graph: large_add
 Needs: gpu
-Expected: rejected (patched, clock, below-floor)
+Expected: rejected (patched, clock, below-floor, stale-output) or runtime_fail
 """
 
 import torch
