@@ -21,7 +21,7 @@ from pathlib import Path
 
 from pass_bench.dataset import pipeline
 from pass_bench.dataset.plan import Budget
-from pass_bench.dataset.zoo.harvest import Limits, catalog, harvest
+from pass_bench.dataset.zoo.harvest import HASH_SEED, Limits, catalog, harvest
 
 # One configuration of each of fifty classes, small ones: these are captured in all ways (half precision,
 # another batch, another length), so that every stage has work.
@@ -47,10 +47,10 @@ ARCHITECTURES = (
 _PATIENT = Limits(seconds=3600, cpu_seconds=1800)  # a kill by time would be the only difference
 
 
-def run_once(work: Path, count: int) -> dict[str, str]:
-    """Extract the architectures, run all stages, return a digest per published file."""
-    shutil.rmtree(work, ignore_errors=True)
-    wanted = set(ARCHITECTURES[:count] if count < len(ARCHITECTURES) else ARCHITECTURES)
+def extract(work: Path, count: int, keep: bool) -> None:
+    """Extract the architectures."""
+    shutil.rmtree(work / "out" if keep else work, ignore_errors=True)
+    wanted = set(ARCHITECTURES[:count])
     entries = [e for e in catalog(("transformers", "timm", "torch_geometric")) if e.key in wanted]
     if len(entries) != len(wanted):
         raise SystemExit(
@@ -60,6 +60,10 @@ def run_once(work: Path, count: int) -> dict[str, str]:
     harvest(entries, work, limits=_PATIENT, report=lambda _: None)
     captured = sum(record.failure is None for record in pipeline.load_records(work))
     print(f"extract {time.monotonic() - started:.0f} s, {captured} of {len(entries)} captured", flush=True)
+
+
+def other_stages(work: Path) -> dict[str, str]:
+    """Run the stages after extraction, return a digest per published file."""
     quiet = lambda _: None  # noqa: E731
     started = time.monotonic()
     lowered = pipeline.decompose(work, report=quiet)
@@ -78,20 +82,33 @@ def run_once(work: Path, count: int) -> dict[str, str]:
 
 
 def main() -> int:
-    """Compare two runs, each a process of its own with another order of its sets."""
+    """Compare two runs. The stages run in processes of their own, in each run with other hashes; extraction
+    has fixed ones, as `passbench dataset extract` has: some models are built in the order of a set."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", type=Path)
     parser.add_argument("--entries", type=int, default=len(ARCHITECTURES))
-    parser.add_argument("--once", action="store_true", help="run once and write digests.json")
+    parser.add_argument("--keep", action="store_true", help="go on with what two earlier runs left")
+    parser.add_argument("--stages", choices=("extract", "other"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.once:
-        found = run_once(arguments.work, arguments.entries)
-        (arguments.work / "digests.json").write_text(json.dumps(found))
+    if arguments.stages == "extract":
+        extract(arguments.work, arguments.entries, arguments.keep)
         return 0
+    if arguments.stages == "other":
+        (arguments.work / "digests.json").write_text(json.dumps(other_stages(arguments.work)))
+        return 0
+    kept = ["--keep"] if arguments.keep else []
     for seed, name in enumerate(("one", "two"), start=1):
-        command = [sys.executable, __file__, str(arguments.work / name), "--once"]
-        command += ["--entries", str(arguments.entries)]
-        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": str(seed)}, check=True)
+        command = [
+            sys.executable,
+            __file__,
+            str(arguments.work / name),
+            "--entries",
+            str(arguments.entries),
+            *kept,
+        ]
+        for stages, hashes in (("extract", HASH_SEED), ("other", str(seed))):
+            environment = {**os.environ, "PYTHONHASHSEED": hashes}
+            subprocess.run([*command, "--stages", stages], env=environment, check=True)
     one, two = (json.loads((arguments.work / name / "digests.json").read_text()) for name in ("one", "two"))
     for name in sorted({*one, *two}):
         print(one.get(name, "-")[:16], "same" if one.get(name) == two.get(name) else "DIFFERS", name)

@@ -40,12 +40,13 @@ def extract(
     memory: int,
 ) -> None:
     """Record the architectures of LIBRARIES (transformers, timm, ...); goes on where it stopped."""
-    from pass_bench.dataset.zoo.harvest import Limits, catalog, harvest
+    from pass_bench.dataset.zoo.harvest import Limits, catalog, harvest, with_fixed_hashes
     from pass_bench.errors import BadInput
 
     low, _, high = ranks.partition("-")
     if not (low.isdigit() and (high or low).isdigit()):
         raise BadInput(f"--ranks {ranks}", expected="a range such as 0-3")
+    with_fixed_hashes()
     entries = [e for e in catalog(libraries) if int(low) <= e.rank <= int(high or low)][:limit]
     limits = Limits(seconds=seconds, memory_gib=memory)
     with timed(work, "extract") as done:
