@@ -21,7 +21,8 @@ CAP_FACTOR = 32  # at most this many times the trials asked for
 # More than the trials asked for (on the CPU: 8 times as many, since a core is never quiet) are taken only as
 # long as all of them are expected to take no more than LONG_S.
 SURE_FACTOR = {"cpu": 8, "cuda": 1}
-LONG_S = 0.8
+LONG_S = 0.5
+DEVICE_S = 0.3  # for trials of device time, which vary little
 MOST_RETAKEN = 3  # blocks during which the device lowered its clock
 RETURN_ROUNDS = 3  # of warm-up after the wait for the device
 LEAST_ROUNDS = 3
@@ -89,7 +90,7 @@ class Trials:
         if taken < self._settings.trials:
             self.warnings.append(f"{taken} of {self._settings.trials} trials: the time budget was spent")
         if self._device == "cuda":
-            self._end = time.monotonic() + self._settings.time_budget_s / 4
+            self._end = time.monotonic() + min(self._settings.time_budget_s / 4, DEVICE_S)
             with self._held():
                 self._device_times = self._block(
                     self._settings.trials, "device", ("eager", "compiled"), warmup=RETURN_ROUNDS
