@@ -21,6 +21,7 @@ def device_name() -> str:
     return listed.strip().splitlines()[0] if listed.strip() else ""
 
 
+@lru_cache(maxsize=4)
 def find_devices(device: str) -> tuple[str, ...]:
     """The devices to take turns on: GPU indices, or ("cpu",) without a GPU or where `device` is cpu."""
     if device == "cpu" or shutil.which("nvidia-smi") is None:

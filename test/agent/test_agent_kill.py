@@ -125,7 +125,12 @@ def test_a_runner_that_is_told_to_stop_leaves_nothing_and_can_go_on(
 ) -> None:
     script = lay_out(tmp_path, 1, [write_pass(speedup=2.0, sleep=3, children=1), EVALUATE, SUBMIT])
     arguments = command(tmp_path, "", "--llm-name", f"scripted:{script}")
-    runner = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    runner = subprocess.Popen(
+        arguments,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where we run under nohup
+    )
     deadline = time.monotonic() + 60
     while not survivors(tmp_path):
         assert time.monotonic() < deadline, "no evaluation began"
