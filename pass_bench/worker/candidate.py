@@ -162,7 +162,7 @@ class Candidate:
         rules: tuple[Any, ...] = ()
         skipped: tuple[PassReport, ...] = ()
         try:
-            if compiler.uses_passes:
+            if compiler.uses_passes and job.pass_dir:  # the control has none
                 if job.device == "cuda":
                     torch.cuda.synchronize()  # the device's own settings can be read once it has a context
                 self._baseline = Baseline(self._graph.code if self._graph is not None else "")

@@ -26,7 +26,10 @@ from pass_bench.worker.trials import new_watch
 
 TIMEOUT_S = 120.0
 # In turns with as many calls as in the pass's process, so that eager finds its caches in the same state.
+# Dynamo throws so much out of them that eager takes half as long again: there the other turns go through it.
 ARMS: tuple[Arm, ...] = ("eager", "eager", "eager")
+BESIDE_DYNAMO: tuple[Arm, ...] = ("eager", "compiled", "compiled")
+THROUGH_DYNAMO = ("pass_mgr",)
 
 
 class ControlLost(Exception):
@@ -37,7 +40,13 @@ class Control:
     """Times eager in a box like the candidate's. A context manager."""
 
     def __init__(self, zygote: ZygoteProcess, job: CandidateJob, mutated: tuple[int, ...], keep: int = 1):
-        own = {"compiler": "nope", "with_unrewritten": False, "const_pass_dir": None}
+        dynamo = job.compiler in THROUGH_DYNAMO
+        self._arms = BESIDE_DYNAMO if dynamo else ARMS
+        own = {
+            "compiler": job.compiler if dynamo else "nope",
+            "with_unrewritten": False,
+            "const_pass_dir": None,
+        }
         nothing = {"sample_path": "", "pass_dir": "", "cache_dir": ""}
         self._mutated, self._keep = mutated, keep
         self._device = job.device
@@ -93,7 +102,7 @@ class Control:
         request = TimeRequest(
             watch=new_watch(),  # what that takes between calls is part of the usual
             keep=self._keep,
-            arms=ARMS,
+            arms=self._arms,
             mutated=self._mutated,
             trials=rounds,
             warmup=warmup,

@@ -7,7 +7,14 @@ import time
 from dataclasses import dataclass
 
 from pass_bench.guard.audit_modes import AUDIT_MODES, AuditMode
-from pass_bench.guard.clock_fit import Block, Misfit, clock_misfit, eager_misfit, memory_misfit
+from pass_bench.guard.clock_fit import (
+    LEAST_BLOCKS,
+    Block,
+    Misfit,
+    clock_misfit,
+    eager_misfit,
+    memory_misfit,
+)
 from pass_bench.guard.floor import floor_us
 from pass_bench.guard.processes import busy_threads
 from pass_bench.results.records import EvalSettings, Regime, Violation
@@ -128,6 +135,9 @@ class Integrity:
         while self._modes:
             self._audit(trials, self._modes.pop())
         self._check_kept(trials)
+        for _ in range(LEAST_BLOCKS):  # calls that take long leave few blocks, which say nothing
+            if len(self._blocks(trials)) < LEAST_BLOCKS:
+                trials.again(CONTROL_ROUNDS)
         for attempt in range(MORE_BLOCKS + 1):
             misfit = self._misfit(trials)
             if misfit is None:
@@ -143,8 +153,13 @@ class Integrity:
             why = f"{trials.compiled_us:.2f} us, but writing the outputs takes {floor:.2f} us at least"
             raise rejected("below-floor", why)
 
+    @staticmethod
+    def _blocks(trials: Trials) -> list[Block]:
+        """Blocks that are long enough to be judged."""
+        return [block for block in trials.blocks if all(block.arms) and len(block.arms[0]) >= 10]
+
     def _misfit(self, trials: Trials) -> Misfit | None:
-        blocks = [block for block in trials.blocks if all(block.arms) and len(block.arms[0]) >= 10]
+        blocks = self._blocks(trials)
         return eager_misfit(blocks, self._control_blocks) or clock_misfit(blocks, self._control_blocks)
 
     def _reject_memory(self, trials: Trials) -> None:

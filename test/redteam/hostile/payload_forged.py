@@ -2,7 +2,7 @@
 
 Known from: own invention
 Rules: harness-import, patched-module
-Expected: rejected (patched)
+Expected: rejected (patched, stale-output)
 """
 
 import torch
