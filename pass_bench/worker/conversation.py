@@ -96,8 +96,7 @@ class Conversation:
 
     def reference_send(self, request: Any) -> None:
         """Send without waiting."""
-        self._pending += 1
-        self._reference.send(ReferenceRequest(request=request))
+        self._send_reference(request)
 
     def reference_reply(self) -> Any:
         """Wait for an answer; its faults are verdicts of their own."""
@@ -129,8 +128,7 @@ class Conversation:
             check_descriptor(descriptors[0], payload, drawn.payload_bytes)
         except ProtocolError as error:
             raise rejected("protocol", str(error)) from None
-        self._pending += 1
-        self._reference.send(ReferenceRequest(request=CompareRequest(payload=payload)), tuple(descriptors))
+        self._send_reference(CompareRequest(payload=payload), tuple(descriptors))
         answer = self._reference_message()
         if isinstance(answer, Fault) and answer.fault == "runtime_fail":
             raise rejected("protocol", answer.reason)
@@ -143,6 +141,13 @@ class Conversation:
 
     def _candidate_deadline(self) -> float:
         return self.deadline + (0.0 if self._candidate is None else self._candidate.paused_s)
+
+    def _send_reference(self, request: Any, descriptors: tuple[int, ...] = ()) -> None:
+        self._pending += 1
+        try:
+            self._reference.send(ReferenceRequest(request=request), descriptors)
+        except ChildDied as death:
+            raise Stop(Verdict.EAGER_FAIL, f"eager's process {death.how}") from None
 
     def _reference_message(self) -> Any:
         try:

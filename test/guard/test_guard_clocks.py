@@ -8,6 +8,11 @@ import pytest
 
 from pass_bench.guard.clock_fit import Block, clock_misfit, eager_misfit, memory_misfit
 from pass_bench.guard.floor import floor_us
+from pass_bench.results.records import EvalSettings
+from pass_bench.results.verdict import Verdict
+from pass_bench.worker.conversation import Conversation
+from pass_bench.worker.outcome import Stop
+from pass_bench.worker.processes import ChildDied
 
 US = 1000
 
@@ -102,3 +107,17 @@ def test_the_floor_is_bytes_over_peak_bandwidth_and_a_launch() -> None:
     assert beyond == pytest.approx(1.5 + (50 << 20) / 17e6 + 10.0)
     assert floor_us(768_000, "cpu", cores=2) == pytest.approx(1.0)
     assert floor_us(0, "cuda") == 0.0
+
+
+def test_a_reference_that_is_gone_costs_one_graph_its_verdict() -> None:
+    class Gone:
+        paused_s = 0.0
+
+        def send(self, *_: object, **__: object) -> None:
+            raise ChildDied("was killed by SIGKILL (killed)")
+
+    talk = Conversation(EvalSettings(), "cpu", Gone())  # type: ignore[arg-type]
+    with pytest.raises(Stop) as stopped:
+        talk.draw("recorded")
+    assert stopped.value.verdict is Verdict.EAGER_FAIL and "SIGKILL" in stopped.value.reason
+    assert not talk.reference_sound
