@@ -13,6 +13,7 @@ from pass_bench.dataset.plan import PlannedGraph
 from pass_bench.dataset.stages import stage_times
 from pass_bench.dataset.store import ModelRecord
 from pass_bench.dataset.tally import Tally, tally
+from pass_bench.dataset.verify import read_verified
 
 _REASONS = 30
 
@@ -35,6 +36,7 @@ def status(work: Path, count: int = EVAL_SAMPLES) -> str:
     refused = tried.count("null")
     lowering = f"{len(tried) - refused} models lowered up to Inductor's scheduler; {refused} it does not take"
     columns = ("library", "tried", "captured", "distinct graphs", "classes tried", "classes captured")
+    unknown = len({graph.uid for graph in planned} - set(read_verified(work / "verified.jsonl")))
     reasons = dropped(work) if is_planned else Counter[str]()
     return f"""# The dataset: what was tried, and what came of it
 
@@ -49,6 +51,7 @@ Printed by `passbench dataset status --work WORK`, from the records of every sta
 Tried is what a run was let get to (`--ranks`, `--limit`), the first of every class first.
 
 {table(columns, found.rows)}
+
 {found.varied.total()} captures also say how the graph follows the batch size, the length or the float type.
 *Distinct graphs*: some names build the same network (a width that a class ignores, a class that only renames
 another); those count once.
@@ -62,7 +65,7 @@ another); those count once.
 | extract | {found.captured.total()} of {found.tried.total()} configurations captured |
 | decompose | {lowering} |
 | vary | {_counted(planned)} planned |
-| verify | {_counted(good)} kept; {reasons.total()} graphs dropped |
+| verify | {_counted(good)} kept; {reasons.total()} graphs dropped; {unknown} not verified, so left out |
 | group | {len(shipped)} samples of {_counted(kept)} |
 
 {table(("graphs with a part of", "configurations", "model classes"), _sources(records, planned, good, kept))}

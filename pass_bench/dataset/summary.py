@@ -52,7 +52,7 @@ def summarize(shards: Path) -> Summary:
     kernels: Counter[int] = Counter()
     for row in read_rows(shards):
         sequence = row["operators"].split()
-        operators.update(dict.fromkeys(sequence))  # the order decides between equals
+        operators.update(list(dict.fromkeys(sequence)))  # the order decides between equals
         by_category[(row["category"], row["split"])] += 1
         dtypes[row["dtype"]] += 1
         dims[row["dim"]] += 1

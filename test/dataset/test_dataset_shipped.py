@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sympy
 
 from pass_bench.data import check_model_source, read_sample, sample_hash
 from pass_bench.data.lists import read_graph_list, read_groups, read_sample_list
+from pass_bench.data.metas import parse_metas
 from pass_bench.dataset.publish import read_rows
 from pass_bench.dataset.unpack import unpack
 
@@ -34,9 +36,31 @@ def test_there_are_as_many_graphs_as_the_documents_say() -> None:
     assert samples == {"fusible_subgraphs": 200, "typical_subgraphs": 200}
 
 
+def test_it_fits_in_a_checkout() -> None:
+    shards = [path.stat().st_size for path in SHARDS.glob("*.parquet")]
+    assert sum(shards) < 25_000_000
+    lists = [path for folder in ("graph_lists", "sample_lists") for path in (ROOT / folder).rglob("*.*")]
+    assert all(path.name.startswith("passnet_") for path in lists)
+
+
+def test_sizes_follow_the_symbols_of_the_constraints() -> None:
+    columns = ("path", "weight_meta_py", "constraints_py")
+    found = [row for row in read_rows(SHARDS, columns) if row["constraints_py"]]
+    for row in random.Random(1).sample(found, 300):
+        scope: dict[str, Any] = {}
+        exec(row["constraints_py"], scope)
+        example = scope["dynamic_dim_constraint_symbol2example_value"]
+        shapes = {
+            name: tuple(int(sympy.sympify(size).subs(example)) for size in dims)
+            for dims, name in scope["dynamic_dim_constraint_input_shapes"]
+        }
+        metas = parse_metas(row["weight_meta_py"], Path(row["path"]))
+        assert shapes == {meta.original_name: meta.shape for meta in metas}, row["path"]
+
+
 def test_nothing_of_the_evaluation_samples_is_in_train() -> None:
     parts = {use: [row for row in rows() if row["split"] == use] for use in ("eval", "train")}
-    for column in ("skeleton", "uid", "sample"):
+    for column in ("skeleton", "uid", "sample", "operators"):
         assert not {row[column] for row in parts["eval"]} & {row[column] for row in parts["train"]}
 
 
