@@ -22,6 +22,7 @@ from pass_bench.guard.source_rules import check_pass_dir
 from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult, Violation
 from pass_bench.results.verdict import Verdict
 from pass_bench.timing.throttle import Source, clock_source
+from pass_bench.worker.cores import cores_for
 from pass_bench.worker.graph_run import GraphRun
 from pass_bench.worker.hush import Hush
 from pass_bench.worker.lock import DeviceLock
@@ -131,7 +132,8 @@ class Evaluator:
         if wanted == "cuda" or (wanted == "auto" and cuda_may_exist()):
             devices = ["cuda"] if wanted == "cuda" else ["cuda", "cpu"]
         for device in devices:
-            self._zygote = ZygoteProcess(device, preload, self._visible)
+            cores = self._hush.cores = cores_for(device, self._visible)
+            self._zygote = ZygoteProcess(device, preload, self._visible, cores)
             probed = self._probe(device)
             if device == "cpu" or probed.cuda_available:
                 self.device, self.environment = device, probed.environment

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
+from pass_bench.worker.cores import Cores
 from pass_bench.worker.processes import Child
 
 
@@ -16,10 +17,12 @@ class Hush:
     more, so they are stopped (SIGSTOP) for the fraction of a second that trials take. Work that they have
     given to the device before goes on. Graphs that prepare go on too: else the next one is never ready, and
     starting processes and compiling leave the device alone, but for one call. `enabled` False stops nobody.
+    With `cores`, the children of the timed graph have some processors for themselves meanwhile.
     """
 
-    def __init__(self, enabled: bool = True):
+    def __init__(self, enabled: bool = True, cores: Cores | None = None):
         self._enabled = enabled
+        self.cores = cores
         self._lock = threading.Lock()
         self._children: dict[Child, object] = {}
         self._preparing: set[object] = set()
@@ -59,6 +62,22 @@ class Hush:
     @contextlib.contextmanager
     def others_still(self, owner: object) -> Iterator[None]:
         """Stop every child that is not the owner's; the caller holds the device."""
+        mine = [child for child, whose in list(self._children.items()) if whose is owner]
+        if self.cores is None:
+            with self._stopped(owner):
+                yield
+            return
+        for child in mine:
+            child.run_on(self.cores.timed)
+        try:
+            with self._stopped(owner):
+                yield
+        finally:
+            for child in mine:
+                child.run_on(self.cores.rest)
+
+    @contextlib.contextmanager
+    def _stopped(self, owner: object) -> Iterator[None]:
         if not self._enabled:
             yield
             return

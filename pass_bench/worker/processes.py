@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeVar
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 
 from pass_bench.errors import HarnessFailure
 from pass_bench.guard.processes import descendants
+from pass_bench.worker.cores import Cores
 from pass_bench.worker.messages import ForkRequest, ReapRequest, ZygoteReply, ZygoteRequest
 from pass_bench.worker.protocol import Channel, Deadline, PeerClosed, PeerTimeout, channel_pair
 
@@ -181,6 +183,17 @@ class Child:
                 self._paused_s += time.monotonic() - self._paused_since
             self._paused = False
 
+    def run_on(self, processors: Collection[int]) -> None:
+        """Let all threads of the child and of what it has started run on these processors only."""
+        with self._lock:
+            if self._ended is not None:
+                return
+            for pid in descendants(self.pid):
+                with contextlib.suppress(OSError):
+                    for task in Path(f"/proc/{pid}/task").iterdir():
+                        with contextlib.suppress(OSError):
+                            os.sched_setaffinity(int(task.name), processors)
+
     def _signal_group(self, number: int) -> None:
         """Signal its session, in its box or outside: one call, however many processes there are."""
         for send in (os.killpg, os.kill):  # it may not have its own session yet
@@ -253,7 +266,11 @@ class ZygoteProcess:
     """A running zygote. A context manager; closing it ends all its children."""
 
     def __init__(
-        self, device: Literal["cpu", "cuda"], preload: tuple[str, ...] = ("base",), visible: str | None = None
+        self,
+        device: Literal["cpu", "cuda"],
+        preload: tuple[str, ...] = ("base",),
+        visible: str | None = None,
+        cores: Cores | None = None,
     ):
         self.device = device
         self._lock = threading.Lock()
@@ -270,6 +287,9 @@ class ZygoteProcess:
                 cwd="/",
                 start_new_session=True,
             )
+        if cores is not None:
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(self._process.pid, cores.rest)
         assert self._process.stderr is not None
         self._stderr = Output(os.dup(self._process.stderr.fileno()))
         self._process.stderr.close()

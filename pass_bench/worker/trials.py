@@ -21,8 +21,9 @@ CAP_FACTOR = 32  # at most this many times the trials asked for
 # More than the trials asked for (on the CPU: 8 times as many, since a core is never quiet) are taken only as
 # long as all of them are expected to take no more than LONG_S.
 SURE_FACTOR = {"cpu": 8, "cuda": 1}
-LONG_S = 0.5
-DEVICE_S = 0.3  # for trials of device time, which vary little
+LONG_S = 0.45
+DEVICE_S = 0.1  # for trials of device time, which vary little
+LEAST_MORE = 0.1  # fewer new trials, as a share of those taken, are not worth a look at the interval
 MOST_RETAKEN = 3  # blocks during which the device lowered its clock
 RETURN_ROUNDS = 3  # of warm-up after the wait for the device
 LEAST_ROUNDS = 3
@@ -122,7 +123,7 @@ class Trials:
     def _host(self) -> None:
         rule = self._rule()
         times = self._host_times = [[] for _ in self._arms]
-        while count := rule.next_block(len(times[0])):
+        while count := self._next(rule, len(times[0])):
             for part in self._parts(count):
                 for arm, block in zip(times, self._watched_block(part), strict=True):
                     arm.extend(block)
@@ -139,8 +140,15 @@ class Trials:
             if not found.noisy:
                 self.e2e = found
                 return True
-        many = len(one) >= SURE_FACTOR[self._device] * self._settings.trials
-        return time.monotonic() >= self._end or (many and 2 * self.spent_s > LONG_S)
+        return time.monotonic() >= self._end
+
+    def _next(self, rule: StoppingRule, taken: int) -> int:
+        """How many trials to take next: as many as the rule wants, as long as there is time for them."""
+        count = rule.next_block(taken)
+        if not taken or taken + count <= SURE_FACTOR[self._device] * self._settings.trials:
+            return count
+        fits = int(taken * (LONG_S / max(self.spent_s, 1e-9) - 1))
+        return min(count, fits) if fits >= LEAST_MORE * taken else 0
 
     @contextmanager
     def _held(self) -> Iterator[None]:
