@@ -60,10 +60,14 @@ def test_the_timed_graph_moves_to_its_processors_and_back(zygote: ZygoteProcess)
     processors = sorted(os.sched_getaffinity(0))
     cores = Cores(frozenset(processors[:1]), frozenset(processors[1:]))
     hush = Hush(cores=cores)
-    with zygote.fork("reference") as mine, zygote.fork("reference") as other:
-        with hush.member(mine, "a"), hush.member(other, "b"):
-            before = os.sched_getaffinity(other.pid)
-            with hush.others_still("a"):
-                assert os.sched_getaffinity(mine.pid) == cores.timed
-                assert os.sched_getaffinity(other.pid) == before
-            assert os.sched_getaffinity(mine.pid) == cores.rest
+    with (
+        zygote.fork("reference") as mine,
+        zygote.fork("reference") as other,
+        hush.member(mine, "a"),
+        hush.member(other, "b"),
+    ):
+        before = os.sched_getaffinity(other.pid)
+        with hush.others_still("a"):
+            assert os.sched_getaffinity(mine.pid) == cores.timed
+            assert os.sched_getaffinity(other.pid) == before
+        assert os.sched_getaffinity(mine.pid) == cores.rest
