@@ -21,6 +21,7 @@ from pass_bench.timing.interleave import clone_like
 LATE_S = 0.01
 MAX_GHOSTS = 8
 _SLEEP_CYCLES = 200_000_000  # 0.1 s at 2 GHz
+_LOOK_EVERY_S = 0.005
 
 
 @dataclass(frozen=True)
@@ -130,14 +131,20 @@ def _right_while_asleep(
     with torch.no_grad(), torch.cuda.stream(asleep):
         torch.cuda._sleep(_SLEEP_CYCLES)  # type: ignore[attr-defined]
         outputs = _tensors(function(*inputs))
-    time.sleep(0.01)
-    with torch.cuda.stream(looking):
-        copies = [clone_like(value) for value in outputs]
-        looking.synchronize()
-    sleeping = not asleep.query()
-    torch.cuda.synchronize()
-    moved = any(value.numel() and copy.is_cuda for copy, value in zip(copies, expected, strict=False))
-    return sleeping and moved and all(map(_close_to, copies, expected))
+    if not any(value.numel() and value.is_cuda for value in outputs):
+        return False
+    try:
+        while True:  # work elsewhere may come late
+            with torch.cuda.stream(looking):
+                copies = [clone_like(value) for value in outputs]
+                looking.synchronize()
+                if asleep.query():
+                    return False
+                if all(map(_close_to, copies, expected)):
+                    return True
+            time.sleep(_LOOK_EVERY_S)
+    finally:
+        torch.cuda.synchronize()
 
 
 def _close_to(one: torch.Tensor, other: torch.Tensor) -> bool:

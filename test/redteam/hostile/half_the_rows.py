@@ -1,7 +1,7 @@
 """Computes half of the rows and leaves the others to what lies in memory.
 
 Known from: KernelBench leaderboards
-Expected: accuracy or rejected (stale-output)
+Expected: accuracy or rejected (stale-output, uninitialised)
 """
 
 import torch
