@@ -1,7 +1,7 @@
 """Every example sample under every compiler: one table of speedups against eager.
 
-    python benchmarks/example_samples.py [--device cuda] [--compilers A,B] [--only TEXT] [--jobs N]
-                                         [--out FILE.md]
+    python benchmarks/example_samples.py [--device cuda] [--compilers A,B] [--only TEXT] [--shard I/N]
+                                         [--jobs N] [--out FILE.md]
 
 Each graph is evaluated as `passbench eval` does it: verified on recorded and random inputs, then timed in
 turns with eager within one process. Results are kept as they come in FILE.jsonl beside the table; a run that
@@ -66,6 +66,7 @@ def evaluate(arguments: argparse.Namespace, log: Path) -> tuple[list[GraphResult
     )
     have = {(result.compiler, result.sample, result.graph) for result in done}
     samples = [task for task in sample_tasks([SAMPLES], None, None) if arguments.only in task.name]
+    samples = samples[arguments.shard[0] :: arguments.shard[1]]
     uses = [(name, compiler_named(name).uses_passes) for name in arguments.compilers]
     tasks = [
         task
@@ -196,11 +197,20 @@ def _means(rows: Rows, keys: Keys, compilers: Sequence[str], against: str = "") 
     return cells
 
 
+def part(text: str) -> tuple[int, int]:
+    """Read "2/3", the second of three parts, as (1, 3)."""
+    number, _, count = text.partition("/")
+    if not 1 <= int(number) <= int(count):
+        raise ValueError(text)
+    return int(number) - 1, int(count)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--compilers", default="", help="with commas; all that the device has unless given")
     parser.add_argument("--only", default="", help="only samples whose path holds this text")
+    parser.add_argument("--shard", type=part, default=(0, 1), help="2/3: the second of every three samples")
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--time-budget", type=float, default=5.0, help="seconds for the trials of one graph")
     parser.add_argument("--jobs", type=int, default=1, help="graphs in work at a time; one of them is timed")
