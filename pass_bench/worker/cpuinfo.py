@@ -40,3 +40,13 @@ def cpu_features() -> list[str]:
     """Return the vector extensions that kernels can use."""
     flags = set(cpu_field("flags", "Features").split())
     return [name for flag, name in VECTOR_FLAGS.items() if flag in flags]
+
+
+def busy_warning(load: float, processors: int) -> str:
+    """Say what a load average above twice the number of processors does to times on a CPU, "" below that."""
+    if load <= 2 * processors:
+        return ""
+    return (
+        f"the machine was busy (load average {load:.1f} on {processors} processors): eager's threads wait for "
+        "each other then, so its time, and the speedup, can be far too large"
+    )

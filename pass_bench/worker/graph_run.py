@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import time
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from pass_bench.score.tolerance import BASELINE_T
 from pass_bench.timing.throttle import Source
 from pass_bench.worker.control import Control, ControlLost
 from pass_bench.worker.conversation import LOG_TAIL_CHARS, RECORDED_SEED, Conversation
+from pass_bench.worker.cpuinfo import busy_warning
 from pass_bench.worker.faults import one_line, printable
 from pass_bench.worker.hush import Hush
 from pass_bench.worker.integrity import GHOSTS_BELOW_NS, Integrity, kept_calls
@@ -350,6 +352,9 @@ class GraphRun:
         self._draft.device_time = trials.device_time
         self._draft.unrewritten = trials.unrewritten
         self._draft.warnings.extend(trials.warnings)
+        busy = busy_warning(os.getloadavg()[0], len(os.sched_getaffinity(0)))
+        if busy and self._job.device == "cpu":
+            self._draft.warnings.append(busy)
 
     @contextlib.contextmanager
     def _hold(self) -> Iterator[None]:
