@@ -47,6 +47,6 @@ def busy_warning(load: float, processors: int) -> str:
     if load <= 2 * processors:
         return ""
     return (
-        f"the machine was busy (load average {load:.1f} on {processors} processors): eager's threads wait for "
-        "each other then, so its time, and the speedup, can be far too large"
+        f"the machine was busy (load average {load:.1f} on {processors} processors): eager's threads wait "
+        "for each other then, so its time, and the speedup, can be far too large"
     )
