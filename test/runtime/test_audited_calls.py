@@ -65,10 +65,10 @@ def test_audited_calls_run_the_plan(planned: Any, mode: AuditMode) -> None:
     draws = [inputs() for _ in seeds]
     plan = Plan(trials=len(seeds), warmup=0, order_seed=5, seed=6)
     usual = time_block([planned], [FreshInputs(values)], Plan(20, 5, order_seed=5, seed=6))
-    recorder = Recorder(planned, keep=2)
+    recorder = Recorder(0, keep=2)
     audited = AuditedInputs(values, frozenset(), mode, draws, seeds, keep=2)
     audited.share_with([audited], recorder)
-    time_block([recorder], [audited], plan)
+    time_block([planned], [audited], plan, recorder.saw)
     audited.settle()
     recorder.settle()
     assert missed == []
