@@ -254,7 +254,13 @@ def test_ctrl_c_ends_everything_at_once(make_sample: Callable[..., Path], tmp_pa
         str(out),
     ]
     command += ["--trials", "100000", "--time-budget", "300"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where we run under nohup
+    ) as running:
         end = time.monotonic() + 120
         while (
             not out.exists() and time.monotonic() < end

@@ -3,7 +3,7 @@
 Known from: own invention
 Rules: forbidden-name, dunder
 Needs: cpu
-Expected: rejected (remembered, stale-output)
+Expected: rejected (remembered, stale-output, clock)
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 Known from: own invention
 Rules: forbidden-import
-Expected: accuracy or rejected (stale-output, uninitialised)
+Expected: accuracy or rejected (stale-output, uninitialised, reused-output, decoy-kernel)
 """
 
 import weakref
