@@ -26,8 +26,9 @@ from pass_bench.worker.protocol import Channel, Deadline, PeerClosed, PeerTimeou
 START_TIMEOUT_S = 180.0
 END_TIMEOUT_S = 5
 OUTPUT_CAP_BYTES = 1 << 20
+# TMPDIR is left out: what libraries make of it when they are imported would point out of the box.
 KEPT_ENVIRONMENT = (
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
     "LIBRARY_PATH", "CPATH", "CC", "CXX", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "LD_PRELOAD",
 )  # fmt: skip
 KEPT_PREFIXES = (
