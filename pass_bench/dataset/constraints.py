@@ -72,8 +72,3 @@ def _size(by_batch: tuple[int, int] | None, by_sequence: tuple[int, int] | None,
 def _linear(symbol: str, slope: int, constant: int) -> str:
     text = symbol if slope == 1 else f"{slope} * {symbol}"
     return text if constant == 0 else f"{text} {'+' if constant > 0 else '-'} {abs(constant)}"
-
-
-def _product(factor: int) -> str:
-    both = " * ".join(_SYMBOLS)
-    return both if factor == 1 else f"{factor} * {both}"

@@ -10,7 +10,6 @@ from pass_bench.dataset.fold import MOST, fold
 from pass_bench.dataset.listing import Listing
 
 Category = Literal["sole_op_subgraphs", "fusible_subgraphs", "typical_subgraphs"]
-CATEGORIES: tuple[Category, ...] = ("sole_op_subgraphs", "fusible_subgraphs", "typical_subgraphs")
 Span = tuple[int, int]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pass_bench.data.records import TensorMeta
@@ -276,8 +276,3 @@ def _planned(
 def _largest_result(piece: Cut) -> int:
     metas = [piece.listing.values[s.result].meta for s in piece.statements]
     return max((meta.numel for meta in metas if meta is not None), default=0)
-
-
-def distinct_operators(graphs: Iterable[PlannedGraph]) -> set[str]:
-    """The operators that occur in these graphs."""
-    return {operator for graph in graphs for operator in graph.operators}

@@ -115,10 +115,3 @@ def time_block(
             rounds(places, plan.warmup, plan.budget_s * share / 4, min(1, plan.warmup), keep=False)
             rounds(places, plan.trials, plan.budget_s * share, plan.min_trials, keep=True)
     return times
-
-
-def once(call: Call, inputs: FreshInputs, seed: int) -> Any:
-    """Run one call untimed, as the timed ones run."""
-    with torch.no_grad():
-        torch.manual_seed(seed)
-        return call(*inputs.take())

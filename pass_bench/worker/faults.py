@@ -8,7 +8,6 @@ from pass_bench.errors import BadInput
 from pass_bench.worker.messages import Fault, FaultKind
 
 DETAIL_CHARS = 6000
-OWN_FOLDERS = ("/torch/", "/triton/", "/pass_bench/")
 
 
 def one_line(text: str, limit: int = 500) -> str:

@@ -3,7 +3,6 @@
 # ruff: noqa: SIM905
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -431,5 +430,3 @@ CATALOGS: Mapping[str, tuple[Callable[[], Iterator[Entry]], Callable[[Entry], Bu
     "torch_geometric": (geometric_catalog, geometric_build),
     "ultralytics": (ultralytics_catalog, ultralytics_build),
 }
-
-ALL = tuple(itertools.chain(("transformers",), CATALOGS))
