@@ -33,6 +33,7 @@ class TimingStats(Record):
 class Comparison(Record):
     """Eager and compiled timed in turns within one process: `speedup` = eager median / compiled median.
 
+    Both medians are freed of what changed both times of a round; see `pass_bench.timing.stats.compare`.
     `low` and `high` bound the 95 % bootstrap interval of the speedup; `noisy` says that the interval stayed
     wider than the target after the largest number of trials allowed.
     """

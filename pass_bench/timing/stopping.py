@@ -23,6 +23,7 @@ class StoppingRule:
 
     first: int = 100
     cap: int = 1600
+    in_turns: bool = True
 
     @property
     def looks(self) -> int:
@@ -50,4 +51,4 @@ class StoppingRule:
 
     def judge(self, eager: Sequence[int], compiled: Sequence[int], seed: int = 0) -> Comparison:
         """Summarise what was taken so far, at this rule's level; done when it is not `noisy`."""
-        return compare(eager, compiled, seed=seed, level=self.level)
+        return compare(eager, compiled, seed=seed, level=self.level, in_turns=self.in_turns)

@@ -117,8 +117,8 @@ class Trials:
         return 0.75 if self._device == "cuda" else 1.0
 
     def _rule(self) -> StoppingRule:
-        cap = self._settings.trials if self._settings.compat else self._settings.trials * CAP_FACTOR
-        return StoppingRule(first=self._settings.trials, cap=cap)
+        compat, first = self._settings.compat, self._settings.trials
+        return StoppingRule(first, cap=first if compat else first * CAP_FACTOR, in_turns=not compat)
 
     def _host(self) -> None:
         rule = self._rule()

@@ -1,4 +1,4 @@
-"""Trials in turns, and the interval of a ratio of medians."""
+"""Trials in turns, and the interval of a speedup."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from pass_bench.timing.clock import reseed
 from pass_bench.timing.interleave import FreshInputs, Plan, clone_like, time_block
-from pass_bench.timing.stats import block_length, compare, ratio_interval, timing_stats
+from pass_bench.timing.stats import block_length, compare, speedup_interval, timing_stats
 from pass_bench.timing.stopping import StoppingRule
 
 Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
@@ -23,10 +23,34 @@ def test_statistics_of_known_trials() -> None:
     assert (stats.min_us, stats.max_us, stats.mean_us) == (1.0, 10.0, 4.0)
 
 
-def test_speedup_is_the_ratio_of_medians() -> None:
-    result = compare([200, 210, 190, 200] * 10, [100, 100, 101, 99] * 10)
-    assert result.speedup == 2.0
-    assert result.low <= 2.0 <= result.high
+def test_speedup_is_the_median_over_rounds_and_the_ratio_of_the_medians_shown() -> None:
+    # Ratios of the rounds: 2, 3, 4; the machine is ten times slower in the second half of them.
+    eager, compiled = [200, 300, 400, 2000, 3000, 4000], [100, 100, 100, 1000, 1000, 1000]
+    result = compare(eager * 10, compiled * 10)
+    assert result.speedup == pytest.approx(3.0)
+    assert result.low <= 3.0 <= result.high
+    assert result.eager.median_us / result.compiled.median_us == pytest.approx(3.0)
+    # Geometric means of the rounds, in us: .141, .173, .2, 1.41, 1.73, 2; their median is (.2 + 1.414) / 2.
+    typical = (0.2 + 2**0.5) / 2
+    assert result.eager.median_us == pytest.approx(typical * 3**0.5)
+    assert (result.eager.min_us, result.eager.q25_us) == (0.2, 0.3)  # of the times as taken
+
+
+def test_one_arm_after_the_other_has_the_ratio_of_plain_medians() -> None:
+    result = compare([200, 300, 400, 2000, 2100] * 8, [100, 100, 100, 1000, 1000] * 8, in_turns=False)
+    assert result.speedup == pytest.approx(4.0)
+    assert (result.eager.median_us, result.compiled.median_us) == (0.4, 0.1)
+    assert result.low <= 4.0 <= result.high
+
+
+def test_states_of_the_machine_that_change_between_rounds_do_not_change_the_speedup() -> None:
+    random = np.random.default_rng(5)
+    state = np.repeat(random.choice([1.0, 1.7], 12), 20)
+    eager, compiled = 3e5 * state * random.lognormal(0, 0.02, (2, 240))
+    result = compare(list(eager), list(compiled))
+    assert abs(result.speedup - 1) < 0.01 and result.high - result.low < 0.02
+    plain = compare(list(eager), list(compiled), in_turns=False)
+    assert plain.high - plain.low > 0.05
 
 
 def test_few_rounds_have_no_interval_and_are_noisy() -> None:
@@ -50,8 +74,8 @@ def test_independent_rounds_need_no_blocks_and_correlated_ones_do() -> None:
 def test_the_interval_does_not_depend_on_drift_that_hits_both() -> None:
     drift = np.linspace(1, 3, 200)
     jitter = np.random.default_rng(1).lognormal(0, 0.01, (2, 200))
-    low, high = ratio_interval(list(1e6 * drift * jitter[0]), list(1e6 * drift * jitter[1]))
-    assert 0.98 < low <= 1 <= high < 1.02
+    low, high = speedup_interval(list(1e6 * drift * jitter[0]), list(1e6 * drift * jitter[1]))
+    assert 0.995 < low <= 1 <= high < 1.005
 
 
 def independent(random: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
