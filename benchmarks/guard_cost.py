@@ -46,6 +46,7 @@ class Side:
         assert evaluator._zygote is not None and evaluator._references is not None
         reference = sample.graphs[index]
         self._zygote, self._stack = evaluator._zygote, stack
+        self._candidates = evaluator._candidates
         self._job = evaluator._job(sample, reference.path, sample.pass_dir, None)
         self._settings = evaluator.settings
         loan = stack.enter_context(evaluator._references.lend())
@@ -87,7 +88,8 @@ class Side:
     def watch(self, late: bool) -> None:
         """Do what guards do before the trials; with `late` the watched call comes in the middle of them."""
         recorded = self._recorded
-        control = Control(self._zygote, self._job, recorded.effects, kept_calls(recorded))
+        assert self._candidates is not None
+        control = Control(self._zygote, self._candidates, self._job, recorded.effects, kept_calls(recorded))
         self._stack.enter_context(control)
         self._integrity = Integrity(self._talk, self._settings, self._job.device, "", recorded)
         self._trials = self._new_trials()

@@ -53,10 +53,12 @@ class Compiler(Protocol):
     """One way to run a graph.
 
     `uses_passes`: whether passes are applied, so that a graph on which none matched is a miss.
+    `model_only`: whether it runs the model as it is, so that one process can serve for many graphs.
     `preload`: groups of modules that the zygote should import beforehand (worker/zygote.py).
     """
 
     uses_passes: bool
+    model_only: bool
     preload: tuple[str, ...]
 
     def compile(

@@ -12,6 +12,7 @@ class Inductor:
     """Dynamo and Inductor; compiles at once, so that failures are compile failures."""
 
     uses_passes = False
+    model_only = False
     preload: tuple[str, ...] = ("base", "dynamo", "inductor")
 
     def compile(

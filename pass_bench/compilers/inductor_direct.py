@@ -12,6 +12,7 @@ class InductorDirect:
     """Our own capture, compiled by Inductor, behind the check that `pass_mgr_direct` uses."""
 
     uses_passes = False
+    model_only = False
     preload: tuple[str, ...] = ("base", "dynamo", "rewrite", "inductor")
 
     def compile(

@@ -14,6 +14,7 @@ class InductorReduceOverhead:
     """As a user would call it in a loop: each call is a step, whose outputs the next one may overwrite."""
 
     uses_passes = False
+    model_only = False
     preload: tuple[str, ...] = ("base", "dynamo", "inductor")
 
     def compile(

@@ -12,6 +12,7 @@ class Nope:
     """Runs the very module that eager runs."""
 
     uses_passes = False
+    model_only = True
     preload: tuple[str, ...] = ("base",)
 
     def compile(

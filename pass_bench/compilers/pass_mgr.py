@@ -32,6 +32,7 @@ class PassMgr:
     """A Dynamo backend that rewrites each segment it is given."""
 
     uses_passes = True
+    model_only = False
     preload: tuple[str, ...] = ("base", "dynamo", "rewrite")
 
     def compile(

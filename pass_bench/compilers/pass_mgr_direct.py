@@ -12,6 +12,7 @@ class PassMgrDirect:
     """Our own capture and rewrite, run as straight code without Dynamo's guards."""
 
     uses_passes = True
+    model_only = False
     preload: tuple[str, ...] = ("base", "dynamo", "rewrite")
 
     def compile(

@@ -18,6 +18,7 @@ class PassMgrGraph:
     """
 
     uses_passes = True
+    model_only = False
     preload: tuple[str, ...] = ("base", "dynamo", "rewrite")
 
     def compile(

@@ -35,9 +35,11 @@ from pass_bench.worker.messages import (
     CandidateJob,
     CandidateReply,
     CandidateRequest,
+    Done,
     Entered,
     Fault,
     FaultKind,
+    ForgetRequest,
     GuardDone,
     GuardRequest,
     KeptDone,
@@ -64,17 +66,29 @@ class Candidate:
 
     def __init__(self, keep_descriptor: int):
         self._keep = keep_descriptor
+        self._launches = LaunchCounter()
+        self._hold_nothing()
+
+    def _hold_nothing(self) -> None:
         self._job: CandidateJob | None = None
         self._graph: Graph | None = None
         self._eager: Callable[..., Any] | None = None
         self._compiled: Compiled | None = None
         self._unrewritten: Compiled | None = None
-        self._launches = LaunchCounter()
         self._rules: tuple[Any, ...] = ()
         self._baseline: Baseline | None = None
         self._values: list[Any] | None = None
         self._ranges: dict[int, tuple[float, float]] = {}
         self._keeper: Keeper | None = None
+
+    def _forget(self) -> Done:
+        """Free everything held for a graph; only one that has run nothing of a pass is asked to."""
+        on_gpu = self._job is not None and self._job.device == "cuda"
+        self._hold_nothing()
+        gc.collect()
+        if on_gpu:
+            torch.cuda.empty_cache()
+        return Done()
 
     def answer(self, request: Any) -> tuple[Any, int | None]:
         """Return the reply to one request, and the descriptor that goes beside it."""
@@ -92,6 +106,8 @@ class Candidate:
                 return self._memory(), None
             if isinstance(request, GuardRequest):
                 return self._guard(request)
+            if isinstance(request, ForgetRequest):
+                return self._forget(), None
             if isinstance(request, KeptRequest):
                 return self._kept(request)
             return self._time(request)
@@ -118,7 +134,7 @@ class Candidate:
         self._job = job
         if job.graph_path:
             self._graph = read_graph(Path(job.graph_path))
-        warnings = enter_box(job, self._keep)
+        warnings = enter_box(job, self._keep) if job.boxed else ()
         if self._graph is not None:
             self._eager = load_module(self._graph, job.device)
         return Entered(warnings=tuple(one_line(warning) for warning in warnings))

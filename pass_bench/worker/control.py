@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from contextlib import ExitStack
 from types import TracebackType
 
 from pass_bench.guard.clock_fit import Block
@@ -20,6 +21,7 @@ from pass_bench.worker.messages import (
     TimeReply,
     TimeRequest,
 )
+from pass_bench.worker.pool import Loan, Pool
 from pass_bench.worker.processes import Child, ChildDied, ZygoteProcess
 from pass_bench.worker.protocol import PeerTimeout, ProtocolError
 from pass_bench.worker.trials import new_watch
@@ -37,28 +39,43 @@ class ControlLost(Exception):
 
 
 class Control:
-    """Times eager in a box like the candidate's. A context manager."""
+    """Times eager in a process of its own, a warm one where that is enough. A context manager."""
 
-    def __init__(self, zygote: ZygoteProcess, job: CandidateJob, mutated: tuple[int, ...], keep: int = 1):
+    def __init__(
+        self,
+        zygote: ZygoteProcess,
+        candidates: Pool,
+        job: CandidateJob,
+        mutated: tuple[int, ...],
+        keep: int = 1,
+    ):
         dynamo = job.compiler in THROUGH_DYNAMO
         self._arms = BESIDE_DYNAMO if dynamo else ARMS
         own = {
             "compiler": job.compiler if dynamo else "nope",
             "with_unrewritten": False,
             "const_pass_dir": None,
+            "boxed": dynamo,
         }
         nothing = {"sample_path": "", "pass_dir": "", "cache_dir": ""}
         self._mutated, self._keep = mutated, keep
         self._device = job.device
         self._empty_ns = -1
         self._empty_ran_ns = 0
-        self._child = zygote.fork("candidate")
+        self._unanswered = 0
+        self._stack = ExitStack()
+        self._loan: Loan | None = None
+        if dynamo:
+            self._child = self._stack.enter_context(zygote.fork("candidate"))
+        else:
+            self._loan = self._stack.enter_context(candidates.lend())
+            self._child = self._loan.child
         try:
-            self._child.send(CandidateRequest(request=job.model_copy(update=own | nothing)))
-            self._child.send(CandidateRequest(request=PrepareRequest()))
-        except ChildDied as death:
-            self._child.kill()
-            raise ControlLost(death.how) from None
+            self._send(job.model_copy(update=own | nothing))
+            self._send(PrepareRequest())
+        except ControlLost:
+            self._stack.close()
+            raise
 
     def __enter__(self) -> Control:
         return self
@@ -66,7 +83,9 @@ class Control:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._child.kill()
+        if self._loan is not None:
+            self._loan.sound = self._unanswered == 0
+        self._stack.close()
 
     @property
     def child(self) -> Child:
@@ -111,13 +130,17 @@ class Control:
             min_trials=min(3, rounds),
         )
         before, start = cpu_account(self._child.pid), time.perf_counter_ns()
+        self._send(request)
+        reply: TimeReply = self._expect(TimeReply)
+        wall = time.perf_counter_ns() - start
+        return reply, wall, cpu_account(self._child.pid).since(before)
+
+    def _send(self, request: CandidateJob | PrepareRequest | TimeRequest) -> None:
+        self._unanswered += 1
         try:
             self._child.send(CandidateRequest(request=request))
         except ChildDied as death:
             raise ControlLost(death.how) from None
-        reply: TimeReply = self._expect(TimeReply)
-        wall = time.perf_counter_ns() - start
-        return reply, wall, cpu_account(self._child.pid).since(before)
 
     def _expect(self, kind: type) -> TimeReply:
         try:
@@ -128,4 +151,5 @@ class Control:
             os.close(descriptor)
         if not isinstance(envelope.reply, kind):
             raise ControlLost(getattr(envelope.reply, "reason", type(envelope.reply).__name__))
+        self._unanswered -= 1
         return envelope.reply  # type: ignore[return-value]

@@ -38,10 +38,10 @@ from pass_bench.worker.messages import (
     ReferenceRequest,
 )
 from pass_bench.worker.pass_cache import PassCacheStore, pass_set_key, store_folder
+from pass_bench.worker.pool import Pool
 from pass_bench.worker.precompile import compile_in_parallel
 from pass_bench.worker.processes import ChildDied, ZygoteProcess
 from pass_bench.worker.protocol import PeerTimeout, ProtocolError
-from pass_bench.worker.references import References
 
 PROBE_TIMEOUT_S = 120.0
 UIDS_PER_PROCESS = 512  # with 22 bits of process id this stays below 2^32
@@ -85,7 +85,8 @@ class Evaluator:
         self._caches = Path(tempfile.mkdtemp(prefix="passnet-caches-"))
         self._caches.chmod(0o755)
         self._zygote: ZygoteProcess | None = None
-        self._references: References | None = None
+        self._references: Pool | None = None
+        self._candidates: Pool | None = None  # for what runs nothing but the model
         self._clock: Source | None = None
         self._hush: Hush = host._hush if host is not None else Hush(hush)
         self.device: Device = "cpu"
@@ -107,11 +108,12 @@ class Evaluator:
     def close(self) -> None:
         """End all workers; keep what their passes compiled for the next run, and remove their caches."""
         if self._host is None:
-            if self._references is not None:
-                self._references.close()
+            for pool in (self._references, self._candidates):
+                if pool is not None:
+                    pool.close()
             if self._zygote is not None:
                 self._zygote.close()
-        self._zygote = self._references = None
+        self._zygote = self._references = self._candidates = None
         for folder, key in self._cache_keys.items():
             self._store.keep(key, folder)
         self._cache_keys.clear()
@@ -121,6 +123,7 @@ class Evaluator:
         if self._host is not None:
             self._zygote, self.device = self._host._zygote, self._host.device
             self.environment, self._references = self._host.environment, self._host._references
+            self._candidates = self._host._candidates
             self._clock = self._host._clock
             return
         named = (self._compiler, *(compiler_named(name) for name in self._guests))
@@ -137,7 +140,8 @@ class Evaluator:
             probed = self._probe(device)
             if device == "cpu" or probed.cuda_available:
                 self.device, self.environment = device, probed.environment
-                self._references = References(self._zygote)
+                self._references = Pool(self._zygote, "reference")
+                self._candidates = Pool(self._zygote, "candidate")
                 self._clock = clock_source(device, self._visible)
                 return
             self._zygote.close()
@@ -228,6 +232,7 @@ class Evaluator:
             sandbox=self.settings.sandbox,
             cache_dir=str(cache),
             with_unrewritten=not self.settings.compat,
+            boxed=not self._compiler.model_only,
         )
 
     def _cache_of(self, sample: Path, pass_dir: Path, const_pass_dir: Path | None = None) -> Path:
@@ -305,7 +310,8 @@ class Evaluator:
         const_pass_dir: Path | None = None,
     ) -> GraphResult:
         """Evaluate one graph of a sample that `check` accepted; `names` are the passes it returned."""
-        assert self._zygote is not None and self._references is not None and self.environment is not None
+        assert self._zygote is not None and self.environment is not None
+        assert self._references is not None and self._candidates is not None
         reference = sample.graphs[index]
         job = self._job(sample, reference.path, pass_dir or sample.pass_dir, const_pass_dir)
         broken = self._broken_rules(pass_dir or sample.pass_dir, const_pass_dir)
@@ -320,6 +326,7 @@ class Evaluator:
             self._compiler.uses_passes,
             DeviceLock(self.device, self._visible),
             self._references,
+            self._candidates,
             self._hush,
             self._clock,
         )

@@ -47,8 +47,8 @@ from pass_bench.worker.messages import (
     SummaryRequest,
 )
 from pass_bench.worker.outcome import Stop, accuracy_reason
-from pass_bench.worker.processes import ZygoteProcess
-from pass_bench.worker.references import References
+from pass_bench.worker.pool import Pool
+from pass_bench.worker.processes import Child, ZygoteProcess
 from pass_bench.worker.trials import Trials
 
 
@@ -96,12 +96,13 @@ class GraphRun:
         names: tuple[str, ...],
         uses_passes: bool,
         lock: DeviceLock,
-        references: References,
+        references: Pool,
+        candidates: Pool,
         hush: Hush,
         clock: Source | None = None,
     ):
         self._zygote = zygote
-        self._references = references
+        self._references, self._candidates = references, candidates
         self._hush = hush
         self._clock = clock
         self._job = job
@@ -115,31 +116,48 @@ class GraphRun:
         self._run_ns = 0  # of the quickest call that was verified
         self._has_unrewritten = False
         self._control: Control | None = None
+        self._log = ""
 
     def run(self, sample: str, listed: str, index: int) -> GraphResult:
         """Return the result; raises HarnessFailure only where our own processes are lost."""
         start = time.monotonic()
-        log = ""
         self._preparing = ExitStack()
         self._preparing.enter_context(self._hush.preparing(self))
         with self._preparing, self._references.lend() as loan, self._hush.member(loan.child, self):
             self._talk = Conversation(self._settings, self._job.device, loan.child)
             try:
-                with self._draft.phase("start_s"):
-                    self._ask_reference_first()
-                    candidate = self._zygote.fork("candidate")
-                with candidate, ExitStack() as self._children:
+                with ExitStack() as self._children:
+                    with self._draft.phase("start_s"):
+                        self._ask_reference_first()
+                        candidate = self._children.enter_context(self._candidate())
                     self._children.enter_context(self._hush.member(candidate, self))
                     self._talk.with_candidate(candidate)
-                    try:
-                        self._evaluate()
-                    finally:
-                        candidate.kill()
-                        log = candidate.stderr.text() + candidate.stdout.text()
+                    self._evaluate()
             except Stop as stop:
                 self._stop(stop)
             loan.sound = self._talk.reference_sound and self._draft.verdict is not Verdict.REJECTED
-        return self._result(sample, listed, index, log, time.monotonic() - start)
+        return self._result(sample, listed, index, time.monotonic() - start)
+
+    @contextlib.contextmanager
+    def _candidate(self) -> Iterator[Child]:
+        """A fresh child, which ends with the graph; a warm one where nothing but the model runs."""
+        loan = None
+        with ExitStack() as stack:
+            if self._job.boxed:
+                child = stack.enter_context(self._zygote.fork("candidate"))
+            else:
+                loan = stack.enter_context(self._candidates.lend())
+                child = loan.child
+            said = child.stderr.total, child.stdout.total
+            try:
+                yield child
+                if loan is not None:
+                    loan.sound = True
+            finally:
+                if loan is None or not loan.sound:
+                    child.kill()
+                wait_s = 0.2 if loan is None else 0.0
+                self._log = child.stderr.text(wait_s, said[0]) + child.stdout.text(wait_s, said[1])
 
     # ---- the phases
 
@@ -192,7 +210,7 @@ class GraphRun:
         if self._control is None and watched and right and not self._draft.interpreted:
             try:
                 self._control = self._children.enter_context(
-                    Control(self._zygote, self._job, drawn.effects, kept_calls(drawn))
+                    Control(self._zygote, self._candidates, self._job, drawn.effects, kept_calls(drawn))
                 )
             except ControlLost as error:
                 self._draft.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")
@@ -423,7 +441,7 @@ class GraphRun:
         draft.verdict, draft.reason, draft.detail = stop.verdict, stop.reason, stop.detail
         draft.violations = stop.violations
 
-    def _result(self, sample: str, listed: str, index: int, log: str, total_s: float) -> GraphResult:
+    def _result(self, sample: str, listed: str, index: int, total_s: float) -> GraphResult:
         draft = self._draft
         assert draft.verdict is not None
         compared = [r for r in draft.regimes if not r.skipped and r.regime != "special"]
@@ -452,7 +470,7 @@ class GraphRun:
             memory=draft.memory,
             kernels=draft.kernels,
             floor_us=draft.floor_us,
-            log_tail=printable(log)[-LOG_TAIL_CHARS:],
+            log_tail=printable(self._log)[-LOG_TAIL_CHARS:],
             phases=PhaseTimes(**draft.seconds, total_s=total_s),
         )
 

@@ -209,7 +209,10 @@ class ForgetRequest(Message):
 
 
 class CandidateJob(Message):
-    """Everything a candidate needs for one graph; it reads the graph and enters its box."""
+    """Everything a candidate needs for one graph; it reads the graph and enters its box.
+
+    One that runs nothing but the model itself needs no box (`boxed`), and serves for one graph after another.
+    """
 
     kind: Literal["candidate_job"] = "candidate_job"
     sample_path: str
@@ -224,6 +227,7 @@ class CandidateJob(Message):
     sandbox: Literal["require", "auto", "off"] = "auto"
     cache_dir: str = ""
     with_unrewritten: bool = True
+    boxed: bool = True
 
 
 class Entered(Message):
@@ -397,10 +401,11 @@ class CandidateRequest(Message):
         | TimeRequest
         | KeptRequest
         | GuardRequest
+        | ForgetRequest
     ) = Field(discriminator="kind")
 
 
 class CandidateReply(Message):
-    reply: Fault | Entered | Loaded | Prepared | RunDone | MemoryReply | TimeReply | KeptDone | GuardDone = (
-        Field(discriminator="kind")
-    )
+    reply: (
+        Fault | Entered | Loaded | Prepared | RunDone | MemoryReply | TimeReply | KeptDone | GuardDone | Done
+    ) = Field(discriminator="kind")

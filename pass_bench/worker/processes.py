@@ -96,10 +96,11 @@ class Output:
         finally:
             os.close(self._descriptor)
 
-    def text(self, wait_s: float = 0.2) -> str:
-        """Return what was kept; waits a little for the writer to be gone."""
+    def text(self, wait_s: float = 0.2, after: int = 0) -> str:
+        """Return what was kept, less the first `after` bytes; waits a little for the writer to be gone."""
         self._thread.join(wait_s)
-        return bytes(self._kept[-OUTPUT_CAP_BYTES:]).decode(errors="replace")
+        new = min(self.total - after, OUTPUT_CAP_BYTES)
+        return bytes(self._kept[-new:] if new > 0 else b"").decode(errors="replace")
 
 
 class Child:

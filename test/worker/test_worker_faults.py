@@ -60,9 +60,11 @@ def evaluator() -> Iterator[Evaluator]:
 
 
 def left_running(evaluator: Evaluator) -> set[int]:
-    """Return the children beside the reference workers that wait for the next graph."""
-    assert evaluator._zygote is not None and evaluator._references is not None
-    return set(children_of(evaluator._zygote._process.pid)) - set(evaluator._references.idle_pids)
+    """Return the children beside the warm workers that wait for the next graph."""
+    assert evaluator._zygote is not None
+    assert evaluator._references is not None and evaluator._candidates is not None
+    idle = {*evaluator._references.idle_pids, *evaluator._candidates.idle_pids}
+    return set(children_of(evaluator._zygote._process.pid)) - idle
 
 
 @pytest.fixture

@@ -36,10 +36,10 @@ def shared_workers(warm: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
         if self.settings.device == "cuda":
             start(self)
         self._zygote, self.device, self.environment = warm._zygote, warm.device, warm.environment
-        self._references = warm._references
+        self._references, self._candidates = warm._references, warm._candidates
 
     def give_back(self: Evaluator) -> None:
-        self._zygote = self._references = None
+        self._zygote = self._references = self._candidates = None
         shutil.rmtree(self._caches, ignore_errors=True)
 
     monkeypatch.setattr(evaluate.Evaluator, "_start", borrow)

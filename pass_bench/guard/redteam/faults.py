@@ -230,9 +230,10 @@ def write_fault(folder: Path, fault: Fault, device: str = "cpu") -> Path:
 
 
 def left_running(evaluator: Evaluator) -> list[int]:
-    """Processes below an evaluator's zygote other than references that wait for a graph."""
-    assert evaluator._zygote is not None and evaluator._references is not None
-    idle = evaluator._references.idle_pids
+    """Processes below an evaluator's zygote other than warm ones that wait for a graph."""
+    assert evaluator._zygote is not None
+    assert evaluator._references is not None and evaluator._candidates is not None
+    idle = {*evaluator._references.idle_pids, *evaluator._candidates.idle_pids}
     return [pid for pid in descendants(evaluator._zygote._process.pid)[1:] if pid not in idle]
 
 

@@ -1,4 +1,8 @@
-"""Reference workers that stay warm between graphs, since CUDA takes 0.3 s to start; no torch."""
+"""Trusted workers that stay warm between graphs, since CUDA takes long to start; no torch.
+
+A driver starts a handful of CUDA processes a second on a whole host, however many GPUs and cores that has
+(4.2 on two H100s with 32 cores), and holds up its other calls meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,17 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from pass_bench.errors import HarnessFailure
-from pass_bench.worker.messages import Done, ForgetRequest, ReferenceReply, ReferenceRequest
+from pass_bench.worker.messages import (
+    CandidateReply,
+    CandidateRequest,
+    Done,
+    ForgetRequest,
+    ReferenceReply,
+    ReferenceRequest,
+)
 from pass_bench.worker.processes import Child, ChildDied, ZygoteProcess
 from pass_bench.worker.protocol import PeerTimeout, ProtocolError
 
@@ -19,20 +31,21 @@ FORGET_TIMEOUT_S = 30.0
 
 @dataclass
 class Loan:
-    """A reference worker for one graph; it is used again only if `sound` is set at the end."""
+    """A worker for one graph; it is used again only if `sound` is set at the end."""
 
     child: Child
     sound: bool = False
 
 
-class References:
-    """Lends reference workers to the threads that evaluate graphs; one that saw anything go wrong is ended.
+class Pool:
+    """Lends workers of one role to the threads that evaluate graphs; never one that has seen a pass.
 
-    A failed device assertion poisons a CUDA context for good, and a rejected pass may have attacked.
+    One that saw anything go wrong is ended: a failed device assertion poisons a CUDA context for good.
     """
 
-    def __init__(self, zygote: ZygoteProcess):
+    def __init__(self, zygote: ZygoteProcess, role: Literal["reference", "candidate"]):
         self._zygote = zygote
+        self._role = role
         self._lock = threading.Lock()
         self._idle: list[tuple[Child, int]] = []
 
@@ -61,20 +74,29 @@ class References:
                 if not self._idle:
                     break
                 child, graphs = self._idle.pop()
-            try:
-                envelope, _ = child.receive(ReferenceReply, time.monotonic() + FORGET_TIMEOUT_S)
-                if isinstance(envelope.reply, Done) and child.alive:
-                    return child, graphs
-            except (ChildDied, PeerTimeout, ProtocolError):
-                pass
+            if self._forgot(child):
+                return child, graphs
             child.kill()
-        return self._zygote.fork("reference"), 0
+        return self._zygote.fork(self._role), 0
+
+    def _forgot(self, child: Child) -> bool:
+        """Whether it has freed what it held, and lives."""
+        kind: type[ReferenceReply | CandidateReply] = CandidateReply
+        if self._role == "reference":
+            kind = ReferenceReply
+        try:
+            envelope, _ = child.receive(kind, time.monotonic() + FORGET_TIMEOUT_S)
+        except (ChildDied, PeerTimeout, ProtocolError):
+            return False
+        return isinstance(envelope.reply, Done) and child.alive
 
     def _give_back(self, child: Child, graphs: int) -> None:
         """Have it free what it holds; the answer is read before it is lent again."""
+        envelope = ReferenceRequest if self._role == "reference" else CandidateRequest
         try:
-            child.send(ReferenceRequest(request=ForgetRequest()))
+            child.send(envelope(request=ForgetRequest()))
         except ChildDied:
+            child.kill()
             return
         with self._lock:
             self._idle.append((child, graphs))
