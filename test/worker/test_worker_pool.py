@@ -15,7 +15,7 @@ from pass_bench.results.records import EvalSettings
 from pass_bench.results.verdict import Verdict
 from pass_bench.worker.evaluate import Evaluator
 from pass_bench.worker.pool import MOST_GRAPHS, Pool
-from pass_bench.worker.processes import Child, Output
+from pass_bench.worker.processes import Child, Output, ended
 
 GRAPH = """import torch
 class GraphModule(torch.nn.Module):
@@ -92,10 +92,10 @@ def test_one_that_was_killed_while_idle_is_replaced(
     evaluator.evaluate(sample)
     (pid,) = pool.idle_pids
     os.kill(pid, signal.SIGKILL)
-    while "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]:
-        time.sleep(0.001)  # the signal is on its way
+    assert ended(os.pidfd_open(pid), 5000)  # all its threads
     (result,) = evaluator.evaluate(sample)
-    assert result.verdict is Verdict.CORRECT and pool.idle_pids != (pid,)
+    assert (result.verdict, result.reason) == (Verdict.CORRECT, "")
+    assert pool.idle_pids != (pid,)
 
 
 def test_a_fresh_one_comes_after_many_graphs(pool: Pool) -> None:
