@@ -4,9 +4,9 @@
 
 Timed calls: in each pair two processes hold the same compiled graph and are timed in short blocks, in turns.
 Then one of them goes through everything that guards do in an evaluation (the watched call, audited calls
-between blocks, a control), and both are timed again. What the guards cost is how much more the one changed
-than the other: this leaves out what differs between two processes from the start (where their memory lies)
-and what the machine does meanwhile. Whole evaluations: wall time of the same graphs, in turns.
+between blocks, a control), and both are timed again. The ratio of two neighbouring blocks leaves out what the
+machine does meanwhile; its median over all of them, afterwards by before, leaves out what differs between two
+processes from the start (where their memory lies). Whole evaluations: wall time of the same graphs, in turns.
 
 Exit code 0: the 95 % interval of the timed calls lies within +-2 %, and an evaluation takes at most 1.5 times
 as long. `--seconds` bounds the run: no pair and no round begins after that.
@@ -34,8 +34,8 @@ from pass_bench.worker.messages import Entered, Prepared, PrepareRequest, Refere
 from pass_bench.worker.trials import Trials
 
 DEFAULT = Path(__file__).resolve().parent.parent / "samples/fusible_subgraphs/gpt2/gelu_tanh"
-BLOCKS = 12  # before the guards, and as many after them
-ROUNDS = 12  # in a block
+BLOCKS = 24  # before the guards, and as many after them
+ROUNDS = 8  # in a block
 DRAWS = 4000
 
 
@@ -118,24 +118,22 @@ def compare(
         guarded, free = (Side(evaluator, sample, index, stack) for _ in range(2))
         for side in (guarded, free):
             side.prepare()
-        medians: dict[tuple[bool, bool], list[tuple[float, float]]] = {}
+        log: dict[tuple[bool, int], float] = {}  # guarded by free; afterwards or before, arm
         for after in (False, True):
             if after:
                 guarded.watch(late=order.random() < 0.5)
+            blocks = []
             for _ in range(BLOCKS):
-                for watched in order.sample((True, False), 2):
-                    side = guarded if watched else free
-                    medians.setdefault((after, watched), []).append(side.block())
-        log = {
-            (after, watched, arm): math.log(statistics.median(block[arm] for block in blocks))
-            for (after, watched), blocks in medians.items()
-            for arm in (0, 1)
-        }
-    eager, compiled = (
-        log[True, True, arm] - log[False, True, arm] - log[True, False, arm] + log[False, False, arm]
-        for arm in (0, 1)
-    )
-    return compiled, eager, log[True, True, 1] - log[True, False, 1]
+                sides = {
+                    watched: (guarded if watched else free) for watched in order.sample((True, False), 2)
+                }
+                block = {watched: side.block() for watched, side in sides.items()}
+                blocks.append(block)
+            for arm in (0, 1):
+                ratios = (math.log(block[True][arm] / block[False][arm]) for block in blocks)
+                log[after, arm] = statistics.median(ratios)
+    eager, compiled = (log[True, arm] - log[False, arm] for arm in (0, 1))
+    return compiled, eager, log[True, 1]
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:

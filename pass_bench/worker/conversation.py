@@ -120,15 +120,17 @@ class Conversation:
         drawn: Drawn = self.reference_ask(request)
         return drawn
 
-    def compare(self, payload: Payload | None, descriptors: Sequence[int], drawn: Drawn) -> Compared:
-        """Have the reference compare what a candidate sent with the last draw."""
+    def compare(
+        self, payload: Payload | None, descriptors: Sequence[int], drawn: Drawn, enough: int | None = None
+    ) -> Compared:
+        """Have the reference compare what a candidate sent with the last draw (`enough`: CompareRequest)."""
         if payload is None or len(descriptors) != 1:
             raise rejected("protocol", f"{len(descriptors)} descriptors beside the outputs")
         try:
             check_descriptor(descriptors[0], payload, drawn.payload_bytes)
         except ProtocolError as error:
             raise rejected("protocol", str(error)) from None
-        self._send_reference(CompareRequest(payload=payload), tuple(descriptors))
+        self._send_reference(CompareRequest(payload=payload, enough=enough), tuple(descriptors))
         answer = self._reference_message()
         if isinstance(answer, Fault) and answer.fault == "runtime_fail":
             raise rejected("protocol", answer.reason)

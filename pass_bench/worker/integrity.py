@@ -29,6 +29,7 @@ from pass_bench.worker.trials import PARTS, Trials
 
 LEVELS_WORSE = 2  # a call that is this many powers of ten less exact than the verified ones was no rounding
 CONTROL_ROUNDS = 15
+BESIDE_ROUNDS = 9  # three calls of eager each
 GHOSTS_BELOW_NS = 500_000_000
 SLOW_NS = 200_000_000
 MORE_BLOCKS = 6
@@ -88,7 +89,7 @@ class Integrity:
         done, descriptors = self._talk.guard(request)
         try:
             _reject(done.violations)
-            compared = self._talk.compare(done.payload, descriptors, drawn)
+            compared = self._talk.compare(done.payload, descriptors, drawn, self._level)
         finally:
             close(descriptors)
         self.evidence.kernels = tuple(one_line(name, 200) for name in done.kernels)
@@ -187,7 +188,7 @@ class Integrity:
                     raise rejected("protocol", "outputs on a content that was not asked for")
                 nudge = seeds[done.number - 1] if done.number else None
                 drawn = self._talk.draw("recorded", nudge=nudge, light=True)
-                compared = self._talk.compare(done.payload, descriptors, drawn)
+                compared = self._talk.compare(done.payload, descriptors, drawn, self._level)
             finally:
                 close(descriptors)
             self._exact(compared, drawn, "stale-output", "wrong in a timed call")
@@ -197,7 +198,7 @@ class Integrity:
         if self._control is None:
             return
         try:
-            self._control_blocks.append(self._control.block(CONTROL_ROUNDS, 2.0))
+            self._control_blocks.append(self._control.block(BESIDE_ROUNDS, 2.0))
         except ControlLost as error:
             self._lost(error)
 
@@ -226,7 +227,7 @@ class Integrity:
         )
         reply, descriptors = trials.audited(audit)
         try:
-            compared = self._talk.compare(reply.payload, descriptors, drawn)
+            compared = self._talk.compare(reply.payload, descriptors, drawn, self._level)
         finally:
             close(descriptors)
         self._exact(compared, drawn, "stale-output", f"wrong in a timed call on other inputs ({mode})")

@@ -173,10 +173,14 @@ class Drawn(Message):
 
 
 class CompareRequest(Message):
-    """Compare a candidate's answer with the last draw; the bytes are in the descriptor beside the message."""
+    """Compare a candidate's answer with the last draw; the bytes are in the descriptor beside the message.
+
+    That all passes at level `enough` is all there is to know then.
+    """
 
     kind: Literal["compare"] = "compare"
     payload: Payload
+    enough: int | None = None
 
 
 class Compared(Message):

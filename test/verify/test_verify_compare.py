@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pass_bench.verify.compare import compare_outputs, compare_tensors, same_bits, tolerance
+from pass_bench.verify.compare import Compared, compare_outputs, compare_tensors, same_bits, tolerance
 from pass_bench.verify.float64 import run_in_float64
 from pass_bench.verify.weak import weak_at, weaker
 
@@ -167,3 +167,50 @@ def test_float64_run_widens_inputs_casts_and_constants() -> None:
 
 def test_float64_run_gives_up_quietly_where_it_cannot() -> None:
     assert run_in_float64(lambda x: x @ torch.ones(2, 3), [torch.ones(2, 2, 5)]) is None
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "passes"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], True),
+        ([1.00001], [1.0], True),  # 1e-5 off; allowed are 1e-5 + 1.3e-6
+        ([1.00002], [1.0], False),
+        ([NAN], [1.0], False),
+        ([1.0], [NAN], False),
+        ([1.0], [INF], False),
+        ([INF], [1.0], False),
+        ([], [], True),
+    ],
+)
+def test_what_is_enough_is_found_as_the_full_comparison_finds_it(
+    actual: list[float], expected: list[float], passes: bool
+) -> None:
+    one, other = torch.tensor(actual), torch.tensor(expected)
+    quick = compare_outputs([one], [other], ["out"], enough=-5)
+    full = compare_outputs([one], [other], ["out"])
+    assert (full.passes_from is not None and full.passes_from <= -5) is passes
+    assert repr(quick) == repr(Compared((), -5) if passes else full)  # NaN is not equal to itself
+
+
+def test_equal_nan_and_inf_shapes_types_and_numbers_are_left_to_the_full_comparison() -> None:
+    same = torch.tensor([NAN, INF])
+    assert compare_outputs([same], [same.clone()], ["out"], enough=-5).passes_from == -10
+    for other in (torch.zeros(3), torch.zeros(2, dtype=torch.float64), 1.0, None):
+        assert compare_outputs([other], [torch.zeros(2)], ["out"], enough=-5).mismatch
+    assert compare_outputs([1], [1], ["out"], enough=-5).passes_from == -10
+    assert compare_outputs([], [torch.zeros(2)], ["out"], enough=-5).mismatch == "type"
+
+
+def test_integers_are_enough_only_if_equal_and_every_output_counts() -> None:
+    ones, twos = torch.ones(3, dtype=torch.int64), torch.full((3,), 2)
+    assert compare_outputs([ones], [ones.clone()], ["a"], enough=1) == Compared((), 1)
+    result = compare_outputs([ones, twos], [ones, ones], ["a", "b"], enough=1)
+    assert result.passes_from is None and len(result.reports) == 2
+
+
+def test_compat_is_never_cut_short() -> None:
+    ones = torch.ones(3)
+    assert len(compare_outputs([ones], [ones.clone()], ["a"], enough=1, compat=True).reports) == 1
