@@ -15,6 +15,11 @@ from pass_bench.batch.tasks import GraphTask
 from pass_bench.results.records import EnvironmentRecord, EvalSettings
 
 
+# A host's driver starts about four CUDA processes a second, two for each graph in work. Were all asked for at
+# once, all would be ready at the end; one after the other, the first is timed while the next ones start.
+STAGGER_S = 0.4
+
+
 class LocalExecutor:
     """Worker threads over a set of devices; `jobs` graphs are in work per device, and one of them is timed.
 
@@ -63,8 +68,10 @@ class LocalExecutor:
         results: queue.Queue[Measured | BaseException | None] = queue.Queue()
         halted = threading.Event()
 
-        def work(device: DeviceWorkers) -> None:
+        def work(device: DeviceWorkers, number: int) -> None:
             try:
+                if device.environment.device == "cuda":
+                    halted.wait(number * STAGGER_S)
                 while not halted.is_set() and not stop():
                     try:
                         task = waiting.popleft()
@@ -77,9 +84,9 @@ class LocalExecutor:
                 results.put(None)
 
         threads = [
-            threading.Thread(target=work, args=(device,), daemon=True)
-            for _ in range(self._jobs)
-            for device in self._devices
+            threading.Thread(target=work, args=(device, place * len(self._devices) + number), daemon=True)
+            for place in range(self._jobs)
+            for number, device in enumerate(self._devices)
         ]
         for thread in threads:
             thread.start()

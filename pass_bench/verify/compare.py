@@ -53,13 +53,16 @@ def compare_outputs(
     exact: Sequence[object] | None = None,
     compat: bool = False,
     enough: int | None = None,
+    slack: Sequence[float] = (),
 ) -> Compared:
     """Compare lists of tensors and plain values, place by place; `exact` are eager's in float64.
 
     Shapes and dtypes come first: nothing is broadcast or promoted. Never raises for a wrong value. Where all
-    pass at level `enough`, that is said and nothing more is found out.
+    pass at level `enough`, that is said and nothing more is found out. `slack` is added to the absolute
+    tolerance of each: how far two runs of eager may be apart where it is no function of its inputs.
     """
-    if enough is not None and not compat and _all_pass(actual, expected, enough):
+    slack = slack or (0.0,) * len(expected)
+    if enough is not None and not compat and _all_pass(actual, expected, enough, slack):
         return Compared((), enough)
     if len(actual) != len(expected):
         reason = f"{len(actual)} outputs, eager has {len(expected)}"
@@ -72,32 +75,34 @@ def compare_outputs(
         kind, words = mismatch_of(one, other)
         if kind and not mismatch:
             mismatch, reason = kind, f"{name}: {words}"
-        reports.append(_report(one, other, name, kind, precise, compat))
+        reports.append(_report(one, other, name, kind, precise, compat, slack[place]))
     levels = [report.passes_from for report in reports]
     passes_from = None if None in levels else max((t for t in levels if t is not None), default=LEVELS[0])
     return Compared(tuple(reports), passes_from, mismatch, reason)
 
 
-def _all_pass(actual: Sequence[object], expected: Sequence[object], level: int) -> bool:
+def _all_pass(
+    actual: Sequence[object], expected: Sequence[object], level: int, slack: Sequence[float]
+) -> bool:
     """Whether all are tensors that pass at a level, none of them with NaN or inf."""
     if len(actual) != len(expected):
         return False
-    for one, other in zip(actual, expected, strict=True):
+    for one, other, more in zip(actual, expected, slack, strict=True):
         if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor) or one.is_meta:
             return False
-        if mismatch_of(one, other)[0] or not _passes_at(one, other, level):
+        if mismatch_of(one, other)[0] or not _passes_at(one, other, level, more):
             return False
     return True
 
 
-def _passes_at(actual: torch.Tensor, expected: torch.Tensor, level: int) -> bool:
+def _passes_at(actual: torch.Tensor, expected: torch.Tensor, level: int, slack: float) -> bool:
     if expected.dtype not in TOLERANT:
         return torch.equal(actual, expected)
     atol, rtol = tolerance(expected.dtype, level)
     left, right = actual.detach().reshape(-1), expected.detach().reshape(-1)
     for start in range(0, right.numel(), CHUNK):
         one, other = left[start : start + CHUNK].double(), right[start : start + CHUNK].double()
-        allowed = other.abs().mul_(rtol).add_(atol)
+        allowed = other.abs().mul_(rtol).add_(atol + slack)
         difference = one.sub_(other).abs_()
         if not bool((difference <= allowed.nan_to_num_(0.0, posinf=0.0)).all()):
             return False
@@ -130,10 +135,16 @@ def kind_name(value: object) -> str:
 
 
 def _report(
-    actual: object, expected: object, name: str, mismatch: Mismatch, exact: object, compat: bool
+    actual: object,
+    expected: object,
+    name: str,
+    mismatch: Mismatch,
+    exact: object,
+    compat: bool,
+    slack: float,
 ) -> TensorReport:
     if isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor) and not mismatch:
-        return compare_tensors(actual, expected, name, exact=exact, compat=compat)
+        return compare_tensors(actual, expected, name, exact=exact, compat=compat, slack=slack)
     of_expected = (
         dtype_name(expected.dtype) if isinstance(expected, torch.Tensor) else type(expected).__name__
     )
@@ -166,11 +177,13 @@ def compare_tensors(
     *,
     exact: object = None,
     compat: bool = False,
+    slack: float = 0.0,
 ) -> TensorReport:
     """Compare two tensors of the same shape and dtype on one device; differences are computed in float64.
 
     An element passes at t if |actual - expected| <= atol + rtol * |expected|; NaN and inf pass where eager
-    has the same. Under `compat` the tolerance scales with |actual| and NaN never passes.
+    has the same. `slack` is added to atol where the dtype has a tolerance. Under `compat` the tolerance scales
+    with |actual| and NaN never passes.
     """
     left, right = actual.detach().reshape(-1), expected.detach().reshape(-1)
     tolerant = expected.dtype in TOLERANT
@@ -186,18 +199,18 @@ def compare_tensors(
         total += chunk.total
         finite_count += chunk.count
         if tolerant:
-            while level <= LEVELS[-1] and not chunk.passes(*tolerance(expected.dtype, level, compat)):
+            while level <= LEVELS[-1] and not chunk.passes(*tolerance(expected.dtype, level, compat), slack):
                 level += 1
-            ratio, place = chunk.worst(*tolerance(expected.dtype, BASELINE, compat))
+            ratio, place = chunk.worst(*tolerance(expected.dtype, BASELINE, compat), slack)
         else:
-            if not chunk.passes(0.0, 0.0):
+            if not chunk.passes(0.0, 0.0, 0.0):
                 level = LEVELS[-1] + 1
-            ratio, place = chunk.worst(0.0, 0.0)
+            ratio, place = chunk.worst(0.0, 0.0, 0.0)
         if ratio > worst_ratio:
             worst_ratio, worst_at = ratio, start + place
     worst = None
     if worst_at is not None:
-        worst = _worst_element(left, right, worst_at, tuple(expected.shape), tolerant, compat)
+        worst = _worst_element(left, right, worst_at, tuple(expected.shape), tolerant, compat, slack)
     error, eager_error = None, None
     if isinstance(exact, torch.Tensor) and exact.shape == expected.shape and tolerant:
         error, eager_error = largest_error(left, exact), largest_error(right, exact)
@@ -241,14 +254,14 @@ class _Chunk:
         self.largest = float(kept.max()) if self.count else 0.0
         self.total = float(kept.sum()) if self.count else 0.0
 
-    def passes(self, atol: float, rtol: float) -> bool:
-        return bool((~self._bad & (self._difference <= atol + rtol * self._scale)).all())
+    def passes(self, atol: float, rtol: float, slack: float) -> bool:
+        return bool((~self._bad & (self._difference <= atol + slack + rtol * self._scale)).all())
 
-    def worst(self, atol: float, rtol: float) -> tuple[float, int]:
+    def worst(self, atol: float, rtol: float, slack: float) -> tuple[float, int]:
         """Return the largest ratio of difference to tolerance, and where."""
         if self._difference.numel() == 0:
             return 0.0, 0
-        ratio = self._difference / (atol + rtol * self._scale).clamp_min(1e-300)
+        ratio = self._difference / (atol + slack + rtol * self._scale).clamp_min(1e-300)
         ratio = torch.where(self._bad, torch.full_like(ratio, math.inf), ratio)
         place = int(ratio.argmax())
         return float(ratio[place]), place
@@ -261,6 +274,7 @@ def _worst_element(
     shape: tuple[int, ...],
     tolerant: bool,
     compat: bool,
+    slack: float,
 ) -> WorstElement:
     index = []
     rest = place
@@ -272,7 +286,7 @@ def _worst_element(
     if tolerant:
         atol, rtol = tolerance(expected.dtype, BASELINE, compat)
         scale = abs(one if compat else other)
-        allowed = atol + rtol * scale if math.isfinite(scale) else atol
+        allowed = atol + slack + (rtol * scale if math.isfinite(scale) else 0.0)
     return WorstElement(
         index=tuple(reversed(index)), expected=_number(other), actual=_number(one), tolerance=allowed
     )

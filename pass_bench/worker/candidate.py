@@ -30,7 +30,7 @@ from pass_bench.timing.interleave import FreshInputs, Plan, clone_like, time_blo
 from pass_bench.worker.box import enter_box
 from pass_bench.worker.faults import fault_of, one_line
 from pass_bench.worker.interpreted import LaunchCounter, unsupported_reason
-from pass_bench.worker.memory import peak_bytes
+from pass_bench.worker.memory import peak_bytes, trim
 from pass_bench.worker.messages import (
     CandidateJob,
     CandidateReply,
@@ -83,11 +83,9 @@ class Candidate:
 
     def _forget(self) -> Done:
         """Free everything held for a graph; only one that has run nothing of a pass is asked to."""
-        on_gpu = self._job is not None and self._job.device == "cuda"
+        device = "cpu" if self._job is None else self._job.device
         self._hold_nothing()
-        gc.collect()
-        if on_gpu:
-            torch.cuda.empty_cache()
+        trim(device)
         return Done()
 
     def answer(self, request: Any) -> tuple[Any, int | None]:

@@ -199,6 +199,11 @@ class GraphRun:
             raise Stop(Verdict.NOTHING_TO_CHECK, "the graph has no outputs and changes no input")
         if drawn.nonfinite:
             self._draft.warnings.append("eager's outputs have NaN or inf on the recorded inputs")
+        if drawn.unordered:
+            names = ", ".join(drawn.unordered)
+            self._draft.warnings.append(
+                f"eager differs from run to run ({names}): twice its distance from float64 is tolerated too"
+            )
         prepared = self._talk.reply("loading and compiling", Prepared)
         self._take(prepared)
         return drawn

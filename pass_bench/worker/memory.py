@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+MOST_IDLE_BYTES = 1 << 30
+
+
+def trim(device: str) -> None:
+    """Give memory back to the device if a worker that waits for its next graph would sit on much of it.
+
+    Not all of it each time: each call to the driver waits for those of all other processes of the host.
+    """
+    gc.collect()
+    if device == "cuda" and torch.cuda.memory_reserved() > MOST_IDLE_BYTES:
+        torch.cuda.empty_cache()
 
 
 def peak_bytes(call: Callable[..., Any], inputs: Sequence[object], device: str) -> int | None:

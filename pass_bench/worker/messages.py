@@ -157,7 +157,8 @@ class Drawn(Message):
     """Eager ran with `seed`; or `skipped` says why no draw was usable.
 
     `payload_bytes` is what an honest answer needs at most, `outputs` and `effects` what there is to compare,
-    `written_bytes` the memory of outputs that are no views of inputs.
+    `written_bytes` the memory of outputs that are no views of inputs. `unordered`: operators for which eager
+    differs from run to run.
     """
 
     kind: Literal["drawn"] = "drawn"
@@ -170,6 +171,7 @@ class Drawn(Message):
     uses_rng: bool = False
     eager_ns: int = 0
     written_bytes: int = 0
+    unordered: tuple[str, ...] = ()
 
 
 class CompareRequest(Message):
