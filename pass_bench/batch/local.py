@@ -14,7 +14,6 @@ from pass_bench.batch.executor import Measured, OnMeasured
 from pass_bench.batch.tasks import GraphTask
 from pass_bench.results.records import EnvironmentRecord, EvalSettings
 
-
 # A host's driver starts about four CUDA processes a second, two for each graph in work. Were all asked for at
 # once, all would be ready at the end; one after the other, the first is timed while the next ones start.
 STAGGER_S = 0.4

@@ -182,8 +182,8 @@ def compare_tensors(
     """Compare two tensors of the same shape and dtype on one device; differences are computed in float64.
 
     An element passes at t if |actual - expected| <= atol + rtol * |expected|; NaN and inf pass where eager
-    has the same. `slack` is added to atol where the dtype has a tolerance. Under `compat` the tolerance scales
-    with |actual| and NaN never passes.
+    has the same. `slack` is added to atol where the dtype has a tolerance. Under `compat` the tolerance
+    scales with |actual| and NaN never passes.
     """
     left, right = actual.detach().reshape(-1), expected.detach().reshape(-1)
     tolerant = expected.dtype in TOLERANT

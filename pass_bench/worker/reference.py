@@ -5,7 +5,6 @@ It serves one graph after the other.
 
 from __future__ import annotations
 
-import gc
 import os
 import time
 from collections.abc import Callable, Sequence
