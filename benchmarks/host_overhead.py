@@ -3,8 +3,9 @@
     python benchmarks/host_overhead.py [--device cuda] [--trials 300] [--out FILE.md] [--check]
 
 Everything is timed in turns within one process: wall clock from before the call to after the synchronise,
-medians and quartiles in microseconds. Floors: a bare loop with the same inputs, `torch.empty` and the same
-kernel through its C launcher; a CUDA graph of that; a CUDA graph of eager, inputs where they were recorded.
+medians and quartiles in microseconds; ratios are medians over the rounds. Floors: a bare loop with the same
+inputs, `torch.empty` and the same kernel through its C launcher; a CUDA graph of that; one of eager, inputs
+where they were recorded.
 `pass_mgr_graph` is timed twice: with inputs where it recorded them, and with inputs that come elsewhere every
 time and are copied. The first table has what must hold, the second everything.
 """
@@ -224,7 +225,7 @@ def chain_rows(length: int, args: Any) -> Iterator[Row]:
             yield Row(graph, name, stats[name], "eager, upper end", 1 / against.low, MOST_OVER_EAGER)
         else:
             floor = REPLAYED if name in (GRAPH, COPYING) else FLOOR
-            ratio = stats[name].median_us / stats[floor].median_us
+            ratio = compare(times[name], times[floor], seed=1).speedup  # median of the rounds' ratios
             yield Row(graph, name, stats[name], floor, ratio, MOST_OVER_REPLAY if name == GRAPH else None)
 
 
@@ -243,7 +244,7 @@ def idiom_rows(args: Any, length: int = 3) -> Iterator[Row]:
         times = timed(found, inputs, args)
     stats = {name: timing_stats(values) for name, values in times.items()}
     for name, value in stats.items():
-        ratio = value.median_us / stats[FLOOR].median_us
+        ratio = compare(times[name], times[FLOOR], seed=1).speedup
         bound = MOST_OVER_FLOOR if name.startswith("planned") else None
         yield Row("one fused kernel", name, value, FLOOR, ratio, bound)
 

@@ -1,7 +1,7 @@
 """Graphs per hour of `passbench batch`, and where the time of a graph goes.
 
     python benchmarks/throughput.py [--device cuda] [--parts probe,eager,passes,inductor] [--out FILE.md]
-    python benchmarks/throughput.py --devices 0,1          # the same graphs on one GPU, then on all of these
+    python benchmarks/throughput.py --devices 0,1         # one GPU, then all of these, as many graphs on each
 
 `eager` and `inductor` run that many graphs of the evaluation lists (benchmarks/eval_graphs.py) under the
 compilers `nope` and `inductor`, `passes` the example samples with their passes under all guards; each with
@@ -67,7 +67,7 @@ def batch(name: str, devices: str, options: argparse.Namespace) -> Run:
     if name == "passes":
         command += [str(EXAMPLES)]
     else:
-        path, root = sample_list(options.graphs)
+        path, root = sample_list(options.graphs * (devices.count(",") + 1))
         command += [str(path), "--root", str(root)]
     command += ["--regimes", "recorded,random,special", "--out", str(folder)]
     command += ["--timeout", "60", *(["--jobs", str(options.jobs)] if options.jobs else [])]

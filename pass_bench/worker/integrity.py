@@ -5,12 +5,15 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import dataclass
+from statistics import median
 
 from pass_bench.guard.audit_modes import AUDIT_MODES, AuditMode
 from pass_bench.guard.clock_fit import (
     LEAST_BLOCKS,
+    LEAST_ROUNDS,
     Block,
     Misfit,
+    block_misfit,
     clock_misfit,
     eager_misfit,
     memory_misfit,
@@ -29,7 +32,8 @@ from pass_bench.worker.trials import PARTS, Trials
 
 LEVELS_WORSE = 2  # a call that is this many powers of ten less exact than the verified ones was no rounding
 CONTROL_ROUNDS = 15
-BESIDE_ROUNDS = 9  # three calls of eager each
+BESIDE_ROUNDS = 9, 60  # of the control after each block: at least, at most
+BESIDE_CALLS, BESIDE_NS = 3, 20_000_000  # calls in such a round, time for all of them
 GHOSTS_BELOW_NS = 500_000_000
 SLOW_NS = 200_000_000
 MORE_BLOCKS = 6
@@ -157,7 +161,7 @@ class Integrity:
     @staticmethod
     def _blocks(trials: Trials) -> list[Block]:
         """Blocks that are long enough to be judged."""
-        return [block for block in trials.blocks if all(block.arms) and len(block.arms[0]) >= 10]
+        return [block for block in trials.blocks if all(block.arms) and len(block.arms[0]) >= LEAST_ROUNDS]
 
     def _misfit(self, trials: Trials) -> Misfit | None:
         blocks = self._blocks(trials)
@@ -193,14 +197,25 @@ class Integrity:
                 close(descriptors)
             self._exact(compared, drawn, "stale-output", "wrong in a timed call")
 
-    def control_block(self) -> None:
-        """Time the control; to be called while the device is held."""
+    def control_block(self, block: Block) -> Misfit | None:
+        """Time the control and hold a block against it; to be called while the device is held."""
         if self._control is None:
-            return
+            return None
         try:
-            self._control_blocks.append(self._control.block(BESIDE_ROUNDS, 2.0))
+            self._control_blocks.append(self._control.block(self._beside_rounds, 2.0))
         except ControlLost as error:
             self._lost(error)
+            return None
+        return block_misfit(block, self._control_blocks)
+
+    @property
+    def _beside_rounds(self) -> int:
+        """More rounds of a quick graph: what a block takes beside its calls must not weigh much."""
+        eager_ns = float(self._recorded.eager_ns)
+        if self._control_blocks:
+            eager_ns = median(self._control_blocks[-1].arms[0])
+        fitting = int(BESIDE_NS / (BESIDE_CALLS * max(1, eager_ns)))
+        return max(BESIDE_ROUNDS[0], min(BESIDE_ROUNDS[1], fitting))
 
     def _lost(self, error: ControlLost) -> None:
         self.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")

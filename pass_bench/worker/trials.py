@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from statistics import median
 
-from pass_bench.guard.clock_fit import Block
+from pass_bench.guard.clock_fit import LEAST_ROUNDS as TELLING_ROUNDS
+from pass_bench.guard.clock_fit import Block, Misfit
 from pass_bench.results.records import Comparison, EvalSettings
 from pass_bench.timing.stats import timing_stats
 from pass_bench.timing.stopping import StoppingRule
@@ -25,6 +26,9 @@ LONG_S = 0.45
 DEVICE_S = 0.1  # for trials of device time, which vary little
 LEAST_MORE = 0.1  # fewer new trials, as a share of those taken, are not worth a look at the interval
 MOST_RETAKEN = 3  # blocks during which the device lowered its clock
+MOST_MISFITS = 6  # more blocks than have fitted
+MOST_TAKES = 40
+MISFIT_PAUSE_S = 0.05
 RETURN_ROUNDS = 3  # of warm-up after the wait for the device
 LEAST_ROUNDS = 3
 PARTS = 3
@@ -36,7 +40,7 @@ class Trials:
     """All timing of one graph; `ask` sends a request and returns the answer and what our own clock says.
 
     `hold` holds the device, and is entered anew for each block. Where there is a `between`, trials come in
-    blocks of secret length, and it runs between them; `beside` runs after each block, in the same hold.
+    blocks of secret length, and it runs between them; `beside` looks at each block, in the same hold.
     """
 
     def __init__(
@@ -47,7 +51,7 @@ class Trials:
         mutated: tuple[int, ...],
         unrewritten: bool,
         between: Callable[[Trials], None] | None = None,
-        beside: Callable[[], None] | None = None,
+        beside: Callable[[Block], Misfit | None] | None = None,
         clock: Source | None = None,
         hold: Callable[[], AbstractContextManager[None]] = nullcontext,
         keep: int = 1,
@@ -168,12 +172,33 @@ class Trials:
         self._empty_ran_ns = min(block.cpu.ran_ns for block in empty)
 
     def _watched_block(self, count: int) -> list[tuple[int, ...]]:
-        """Take a block, and what belongs beside it, under the same circumstances."""
-        with self._held():
-            block = self._block(count, "host", self._arms)
-            if self._beside is not None:
-                self._beside()
-        return block
+        """Take a block, and what belongs beside it, under the same circumstances; anew if it does not fit.
+
+        A neighbour may make a good block look bad, and a bad one good. So one that fits is used once as many
+        have fitted as have not; when MOST_MISFITS more have not, there is a reason other than neighbours.
+        """
+        misfits, last = 0, None
+        for _ in range(MOST_TAKES):
+            with self._held():
+                block = self._block(count, "host", self._arms)
+                misfit = None if self._beside is None else self._beside(self.blocks[-1])
+            if misfit is None and misfits <= 1 and (not misfits or self._says_something(block)):
+                return block
+            if misfit is not None:
+                misfits, last = misfits + 1, misfit
+                if misfits == MOST_MISFITS:
+                    break
+            elif self._says_something(block):
+                misfits -= 1
+            self._end = max(self._end, time.monotonic() + AGAIN_S)
+            time.sleep(MISFIT_PAUSE_S * misfits)
+        assert last is not None
+        raise rejected(last.rule, last.why)
+
+    @staticmethod
+    def _says_something(block: list[tuple[int, ...]]) -> bool:
+        """Whether a block is long enough to be held against the control."""
+        return len(block[0]) >= TELLING_ROUNDS
 
     def _parts(self, count: int) -> list[int]:
         """Split the first trials into secret parts; later ones are checked as they come."""

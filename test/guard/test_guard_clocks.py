@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pass_bench.guard.clock_fit import Block, clock_misfit, eager_misfit, memory_misfit
+from pass_bench.guard.clock_fit import Block, block_misfit, clock_misfit, eager_misfit, memory_misfit
 from pass_bench.guard.floor import floor_us
 from pass_bench.results.records import EvalSettings
 from pass_bench.results.verdict import Verdict
@@ -121,3 +121,25 @@ def test_a_reference_that_is_gone_costs_one_graph_its_verdict() -> None:
         talk.draw("recorded")
     assert stopped.value.verdict is Verdict.EAGER_FAIL and "SIGKILL" in stopped.value.reason
     assert not talk.reference_sound
+
+
+def test_one_block_is_held_against_the_control_beside_it() -> None:
+    quiet = [control(100)] * 3
+    assert block_misfit(block(100, 50), quiet) is None
+    assert block_misfit(block(170, 50), quiet) is None  # up to 1.75 times is no sign in one block
+    slow = block_misfit(block(180, 50), quiet)
+    assert slow is not None and slow.rule == "eager_slowed"
+    forged = block_misfit(block(100, 10, between_us=75), quiet)  # as above: 140 us of each round are hidden
+    assert forged is not None and forged.rule == "clock"
+
+
+def test_one_block_is_judged_by_the_more_lenient_of_the_last_control_and_the_usual_one() -> None:
+    quiet, slowed = control(100), control(190, between_us=60)
+    assert block_misfit(block(180, 50, between_us=60), [quiet, quiet, slowed]) is None
+    assert block_misfit(block(180, 50), [slowed, slowed, quiet]) is None
+    assert block_misfit(block(180, 50), [slowed, quiet, quiet]) is not None
+
+
+def test_a_short_block_or_no_control_says_nothing() -> None:
+    assert block_misfit(block(500, 1, between_us=500, rounds=9), [control(100)]) is None
+    assert block_misfit(block(500, 1, between_us=500), []) is None

@@ -1,0 +1,80 @@
+"""Blocks of trials that do not fit the control are taken again, and do not count."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pass_bench.guard.clock_fit import Block, Misfit
+from pass_bench.guard.processes import CpuAccount
+from pass_bench.results.records import EvalSettings
+from pass_bench.results.verdict import Verdict
+from pass_bench.worker.conversation import Timed
+from pass_bench.worker.messages import TimeReply, TimeRequest
+from pass_bench.worker.outcome import Stop
+from pass_bench.worker.trials import MOST_MISFITS, Trials
+
+BAD = Misfit("clock", "made up")
+
+
+class Candidate:
+    """Says that the n-th block of real trials took 1 + n us a call, whatever the arm."""
+
+    def __init__(self) -> None:
+        self.blocks = 0
+
+    def __call__(self, request: TimeRequest) -> Timed:
+        self.blocks += request.trials > 0
+        arm = (1000 * (1 + self.blocks),) * request.trials
+        reply = TimeReply(trials=(arm,) * len(request.arms))
+        return Timed(reply, 10**9, CpuAccount(0, 0), ())
+
+
+def trials_of(
+    judgements: Iterator[Misfit | None], monkeypatch: pytest.MonkeyPatch, count: int = 20
+) -> Trials:
+    """Run one round of the stopping rule, each block judged by the next of `judgements`."""
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+
+    def beside(block: Block) -> Misfit | None:
+        return next(judgements)
+
+    settings = EvalSettings(trials=20, warmup=0)
+    return Trials(Candidate(), settings, "cpu", (), unrewritten=False, beside=beside)
+
+
+def times_of(trials: Trials) -> set[int]:
+    trials.run()
+    return set(trials._host_times[0])
+
+
+def test_a_block_that_fits_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert times_of(trials_of(iter([None]), monkeypatch)) == {2000}
+
+
+def test_one_that_does_not_is_taken_again_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = trials_of(iter([BAD, None]), monkeypatch)
+    assert times_of(trials) == {3000} and len(trials._host_times[0]) == 20
+
+
+def test_as_many_must_fit_as_have_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert times_of(trials_of(iter([BAD, BAD, None, BAD, None, None]), monkeypatch)) == {7000}
+
+
+def test_too_many_that_do_not_fit_are_a_reason_to_reject(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Stop) as stopped:
+        trials_of(iter([BAD] * MOST_MISFITS), monkeypatch).run()
+    assert stopped.value.verdict is Verdict.REJECTED and stopped.value.reason == "clock: made up"
+
+
+def test_noise_without_end_is_an_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def undecided() -> Iterator[Misfit | None]:
+        yield BAD
+        while True:
+            yield BAD
+            yield None
+
+    with pytest.raises(Stop):
+        trials_of(undecided(), monkeypatch).run()
