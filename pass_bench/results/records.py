@@ -18,7 +18,10 @@ class Record(BaseModel):
 
 
 class TimingStats(Record):
-    """Summary of the trials of one callable; times in microseconds."""
+    """Summary of the trials of one callable; times in microseconds.
+
+    `plain_median_us` is there where `median_us` belongs to a comparison and is not the plain one.
+    """
 
     trials: int
     median_us: float
@@ -28,6 +31,7 @@ class TimingStats(Record):
     mean_us: float | None = None
     std_us: float | None = None
     max_us: float | None = None
+    plain_median_us: float | None = None
 
 
 class Comparison(Record):

@@ -152,11 +152,10 @@ def compare(
 
     Of trials taken in turns the speedup is the median, over the rounds, of eager's time by the compiled
     one's. A change of the clock or a neighbour changes both times of a round, and often for dozens of rounds:
-    medians of each arm alone fall now into the one state and now into the other (on a busy GPU host, 95 % of
-    the ratios of such medians of identical code lie within 3.1 % of 1, and within 0.7 % this way). Both
-    `median_us` are freed of it alike: median geometric mean of a round, times and by the root of the speedup,
-    so that they have it as their ratio. All other statistics are of the times as taken. Of trials taken one
-    arm after the other the speedup is the ratio of plain medians.
+    medians of each arm alone fall now into the one state and now into the other. Both `median_us` are freed
+    of it alike: median geometric mean of a round, times and by the root of the speedup, so that they have it
+    as their ratio. All other statistics are of the times as taken. Of trials taken one arm after the other
+    the speedup is the ratio of plain medians.
     """
     low, high = speedup_interval(eager, compiled, level=level, seed=seed, in_turns=in_turns)
     one, other = timing_stats(eager), timing_stats(compiled)
@@ -165,8 +164,10 @@ def compare(
         first, second = np.asarray(eager, dtype=np.float64), np.asarray(compiled, dtype=np.float64)
         speedup = float(np.exp(np.median(np.log(first / second))))
         typical = float(np.median(np.sqrt(first * second))) / 1000.0
-        one = one.model_copy(update={"median_us": typical * speedup**0.5})
-        other = other.model_copy(update={"median_us": typical / speedup**0.5})
+        one, other = (
+            stats.model_copy(update={"median_us": typical * power, "plain_median_us": stats.median_us})
+            for stats, power in ((one, speedup**0.5), (other, speedup**-0.5))
+        )
     low, high = min(low, speedup), min(max(high, speedup), 1e9)  # exactly equal ratios end in rounding
     noisy = not (high - low) < TARGET_WIDTH * speedup
     return Comparison(eager=one, compiled=other, speedup=speedup, low=low, high=high, noisy=noisy)

@@ -33,13 +33,15 @@ def test_speedup_is_the_median_over_rounds_and_the_ratio_of_the_medians_shown() 
     # Geometric means of the rounds, in us: .141, .173, .2, 1.41, 1.73, 2; their median is (.2 + 1.414) / 2.
     typical = (0.2 + 2**0.5) / 2
     assert result.eager.median_us == pytest.approx(typical * 3**0.5)
-    assert (result.eager.min_us, result.eager.q25_us) == (0.2, 0.3)  # of the times as taken
+    # Of the times as taken: .2, .3, .4, 2, 3, 4.
+    assert (result.eager.min_us, result.eager.q25_us, result.eager.plain_median_us) == (0.2, 0.3, 1.2)
 
 
 def test_one_arm_after_the_other_has_the_ratio_of_plain_medians() -> None:
     result = compare([200, 300, 400, 2000, 2100] * 8, [100, 100, 100, 1000, 1000] * 8, in_turns=False)
     assert result.speedup == pytest.approx(4.0)
     assert (result.eager.median_us, result.compiled.median_us) == (0.4, 0.1)
+    assert result.eager.plain_median_us is None
     assert result.low <= 4.0 <= result.high
 
 
