@@ -6,7 +6,8 @@ Timed calls: in each pair two processes hold the same compiled graph and are tim
 Then one of them goes through everything that guards do in an evaluation (the watched call, audited calls
 between blocks, a control), and both are timed again. The ratio of two neighbouring blocks leaves out what the
 machine does meanwhile; its median over all of them, afterwards by before, leaves out what differs between two
-processes from the start (where their memory lies). Whole evaluations: wall time of the same graphs, in turns.
+processes from the start (where their memory lies). Whole evaluations: wall time of the whole sample, from the
+start of the workers to their end, in turns; and of its graphs alone, the workers warm.
 
 Exit code 0: the 95 % interval of the timed calls lies within +-2 %, and an evaluation takes at most 1.5 times
 as long. `--seconds` bounds the run: no pair and no round begins after that.
@@ -144,23 +145,38 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     return tuple(math.exp(value) for value in chosen)  # type: ignore[return-value]
 
 
-def whole(
-    evaluators: dict[bool, Evaluator], sample: Sample, graphs: Sequence[int], rounds: int, end: float
-) -> dict[bool, list[float]]:
-    """Seconds of whole evaluations with guards and without, in turns; the first round fills the caches."""
-    seconds: dict[bool, list[float]] = {True: [], False: []}
+Seconds = dict[bool, list[float]]
+
+
+def whole(sample: Sample, device: str, rounds: int, end: float) -> tuple[Seconds, Seconds]:
+    """Seconds of whole evaluations with guards and without, and of their graphs alone, in turns.
+
+    The first round, which fills the caches, does not count.
+    """
+    everything: Seconds = {True: [], False: []}
+    graphs: Seconds = {True: [], False: []}
     for number in range(rounds + 1):
         for guards in (True, False) if number % 2 else (False, True):
             if number > 2 and time.monotonic() > end:
-                return seconds
+                return everything, graphs
             start = time.monotonic()
-            results = evaluators[guards].evaluate(sample, only=graphs)
+            with Evaluator(EvalSettings(device=device, guards=guards)) as evaluator:  # type: ignore[arg-type]
+                ready = time.monotonic()
+                results = evaluator.evaluate(sample)
+                done = time.monotonic()
             if number:
-                seconds[guards].append(time.monotonic() - start)
+                everything[guards].append(time.monotonic() - start)
+                graphs[guards].append(done - ready)
             for result in results:
                 if result.e2e is None:
                     raise SystemExit(f"{result.graph}: {result.verdict}: {result.reason}")
-    return seconds
+    return everything, graphs
+
+
+def times_as_long(seconds: Seconds) -> tuple[float, str]:
+    """The ratio of the medians, guards by none, and words for it."""
+    on, off = (statistics.median(seconds[guards]) for guards in (True, False))
+    return on / off, f"{on:.2f} s against {off:.2f} s (medians of {len(seconds[True])}): {on / off:.2f} times"
 
 
 def main() -> int:
@@ -169,7 +185,7 @@ def main() -> int:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=8, help="whole evaluations of each kind")
-    parser.add_argument("--graphs", type=int, default=2, help="how many graphs of the sample")
+    parser.add_argument("--graphs", type=int, default=2, help="how many graphs of the sample for timed calls")
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--out", type=Path, help="append the lines to this file")
     options = parser.parse_args()
@@ -179,30 +195,27 @@ def main() -> int:
     seconds_left = options.seconds or 1e9
     end = begin + seconds_left
     order = random.Random(1)
+    everything, alone = whole(sample, options.device, options.rounds, begin + 0.45 * seconds_left)
     with Evaluator(EvalSettings(device=options.device, guards=True)) as on:
-        with Evaluator(EvalSettings(device=options.device, guards=False), host=on) as off:
-            middle = begin + 0.45 * seconds_left
-            seconds = whole({True: on, False: off}, sample, graphs, options.rounds, middle)
-            pairs: list[tuple[float, float, float]] = []
-            for number in range(options.pairs):
-                if number > 3 and time.monotonic() > end:
-                    break
-                pairs.append(compare(on, sample, graphs[number % len(graphs)], order))
-                print(f"pair {number + 1}: {math.exp(pairs[-1][0]):.4f}", file=sys.stderr, flush=True)
+        pairs: list[tuple[float, float, float]] = []
+        for number in range(options.pairs):
+            if number > 3 and time.monotonic() > end:
+                break
+            pairs.append(compare(on, sample, graphs[number % len(graphs)], order))
+            print(f"pair {number + 1}: {math.exp(pairs[-1][0]):.4f}", file=sys.stderr, flush=True)
         environment = on.environment
     calls, eager, plain = (interval([pair[part] for pair in pairs]) for part in range(3))
-    times = statistics.median(seconds[True]) / statistics.median(seconds[False])
+    times, words = times_as_long(everything)
     held = calls[1] >= 0.98 and calls[2] <= 1.02 and times <= 1.5
     name = environment.device_name if environment else ""
     shown = f"{options.sample.parent.name}/{options.sample.name}"
-    on_s, off_s = (statistics.median(seconds[guards]) for guards in (True, False))
     lines = [
         f"{name}, {shown}, {len(graphs)} graphs, {len(pairs)} pairs of {2 * BLOCKS * ROUNDS} calls",
         "timed calls, guards on against off: {:.4f} [{:.4f}, {:.4f}]".format(*calls),
         "eager calls beside them: {:.4f} [{:.4f}, {:.4f}]".format(*eager),
         "timed calls, without regard to before: {:.4f} [{:.4f}, {:.4f}]".format(*plain),
-        f"whole evaluation: {on_s:.2f} s against {off_s:.2f} s (medians of {len(seconds[True])}),",
-        f"that is {times:.2f} times as long",
+        f"whole evaluation: {words}",
+        f"its graphs alone: {times_as_long(alone)[1]}",
         f"within 2 % and 1.5 times: {'yes' if held else 'no'}; {time.monotonic() - begin:.0f} s",
     ]
     print("\n".join(lines))

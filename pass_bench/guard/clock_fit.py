@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 SLOWER = 1.5  # eager in the pass's process against the control's
-SLOWER_IN_BLOCK = 1.75  # in one block, which says less than all of them
+SLOWER_IN_BLOCK, SLOWER_IN_BLOCK_FLOOR_NS = 2.5, 50_000  # one block says less than all of them
+BLOCK_SLACK = 2.0  # times the slack of the clock
 SLOWER_WHEN_BUSY = 2.0  # where others take the caches away, the more from what runs in turns with other code
 SLOWER_FLOOR_NS = 20_000
 CLOCK_SHARE = 0.5  # of the claimed time, unexplained per round, in every block
@@ -123,12 +124,11 @@ def block_misfit(block: Block, control: Sequence[Block], eager: int = 0, compile
         return None
     last = control[-1]
     usual = max(median(_pooled(last)), median(median(_pooled(one)) for one in control))
-    slower = SLOWER_WHEN_BUSY if block.busy or last.busy else SLOWER_IN_BLOCK
     ours = median(block.arms[eager])
-    if ours > usual * slower and ours - usual > SLOWER_FLOOR_NS:
+    if ours > usual * SLOWER_IN_BLOCK and ours - usual > SLOWER_IN_BLOCK_FLOOR_NS:
         why = f"eager takes {ours / 1e3:.1f} us beside the pass and {usual / 1e3:.1f} us without it"
         return Misfit("eager_slowed", why)
-    least = min(_hidden(block, control, compiled), _hidden(block, [last], compiled))
+    least = min(_hidden(block, one, compiled, BLOCK_SLACK) for one in (control, [last]))
     if least <= 0:
         return None
     claimed = median(block.arms[compiled]) / 1e3
@@ -140,28 +140,31 @@ def _pooled(block: Block) -> list[int]:
     return [value for arm in block.arms for value in arm]
 
 
-def _hidden(block: Block, control: Sequence[Block], compiled: int) -> float:
-    """Nanoseconds per round that the claims of a block leave unexplained, by whichever clock shows more."""
+def _hidden(block: Block, control: Sequence[Block], compiled: int, slack: float = 1.0) -> float:
+    """Nanoseconds per round that the claims of a block leave unexplained, by whichever clock shows more.
+
+    `slack`: so many times the usual one.
+    """
     found = [0.0]
     if all(one.ran_ns >= 0 for one in (block, *control)):
         usual = max(0.0, median(one.cpu_between_ns for one in control))
         empty = min(block.empty_ran_ns, min(one.empty_ran_ns for one in control) + EMPTY_SLACK_NS)
         fair = replace(block, empty_ran_ns=empty)
-        found.append(_unexplained(fair, fair.cpu_ns, usual, compiled))
+        found.append(_unexplained(fair, fair.cpu_ns, usual, compiled, slack))
     if not any(one.busy for one in (block, *control)):
         usual = max(0.0, median(one.between_ns for one in control))
         fair = replace(
             block, empty_ns=min(block.empty_ns, min(one.empty_ns for one in control) + EMPTY_SLACK_NS)
         )
-        found.append(_unexplained(fair, fair.spent_ns, usual, compiled))
+        found.append(_unexplained(fair, fair.spent_ns, usual, compiled, slack))
     return max(found)
 
 
-def _unexplained(block: Block, spent_ns: float, usual_ns: float, compiled: int) -> float:
-    """Nanoseconds per round beyond claims, the usual between calls, and the slack."""
+def _unexplained(block: Block, spent_ns: float, usual_ns: float, compiled: int, slack: float) -> float:
+    """Nanoseconds per round beyond claims, the usual between calls, and so many times the slack."""
     explained = block.explained_ns + usual_ns * len(block.arms)
-    slack = max(CLOCK_FLOOR_NS, CLOCK_SHARE * median(block.arms[compiled]), ROUND_SHARE * explained)
-    return spent_ns - explained - slack
+    usual = max(CLOCK_FLOOR_NS, CLOCK_SHARE * median(block.arms[compiled]), ROUND_SHARE * explained)
+    return spent_ns - explained - slack * usual
 
 
 def eager_misfit(ours: Sequence[Block], control: Sequence[Block], eager: int = 0) -> Misfit | None:

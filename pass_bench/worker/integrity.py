@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import dataclass
-from statistics import median
 
 from pass_bench.guard.audit_modes import AUDIT_MODES, AuditMode
 from pass_bench.guard.clock_fit import (
@@ -32,8 +31,6 @@ from pass_bench.worker.trials import PARTS, Trials
 
 LEVELS_WORSE = 2  # a call that is this many powers of ten less exact than the verified ones was no rounding
 CONTROL_ROUNDS = 15
-BESIDE_ROUNDS = 9, 60  # of the control after each block: at least, at most
-BESIDE_CALLS, BESIDE_NS = 3, 20_000_000  # calls in such a round, time for all of them
 GHOSTS_BELOW_NS = 500_000_000
 SLOW_NS = 200_000_000
 MORE_BLOCKS = 6
@@ -202,20 +199,11 @@ class Integrity:
         if self._control is None:
             return None
         try:
-            self._control_blocks.append(self._control.block(self._beside_rounds, 2.0))
+            self._control_blocks.append(self._control.block(CONTROL_ROUNDS, 2.0))
         except ControlLost as error:
             self._lost(error)
             return None
         return block_misfit(block, self._control_blocks)
-
-    @property
-    def _beside_rounds(self) -> int:
-        """More rounds of a quick graph: what a block takes beside its calls must not weigh much."""
-        eager_ns = float(self._recorded.eager_ns)
-        if self._control_blocks:
-            eager_ns = median(self._control_blocks[-1].arms[0])
-        fitting = int(BESIDE_NS / (BESIDE_CALLS * max(1, eager_ns)))
-        return max(BESIDE_ROUNDS[0], min(BESIDE_ROUNDS[1], fitting))
 
     def _lost(self, error: ControlLost) -> None:
         self.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")

@@ -36,7 +36,7 @@ kernel = cpp_kernel(
           out[r * width + c] = 0.5f * v * (1.0f + std::erf(v * 0.70710678118654752f));
         }
       const long long end = now();
-      if (++calls >= 90) return;  // a wide interval asks for more trials
+      if (++calls >= 60) return;  // a wide interval asks for more trials
       while (now() - end < (end - start) * (calls * 7 % 11) / 2) {}
     }
     """,
@@ -44,7 +44,7 @@ kernel = cpp_kernel(
 )
 
 _seen = {}
-_calls = iter(range(90))
+_calls = iter(range(60))
 digest = cpp_kernel(
     """
     void digest(const float* x, int64_t n, int64_t* out) {

@@ -2,7 +2,7 @@
 
 Known from: own invention
 Needs: cpu
-Expected: rejected (stale-output, decoy-kernel)
+Expected: rejected (stale-output, decoy-kernel, clock)
 """
 
 import torch

