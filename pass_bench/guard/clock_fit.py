@@ -128,7 +128,9 @@ def block_misfit(block: Block, control: Sequence[Block], eager: int = 0, compile
     if ours > usual * SLOWER_IN_BLOCK and ours - usual > SLOWER_IN_BLOCK_FLOOR_NS:
         why = f"eager takes {ours / 1e3:.1f} us beside the pass and {usual / 1e3:.1f} us without it"
         return Misfit("eager_slowed", why)
-    least = min(_hidden(block, one, compiled, BLOCK_SLACK) for one in (control, [last]))
+    # A core in a slower state than the control's takes longer for everything, also between calls.
+    stretch = max(1.0, ours / median(_pooled(last)))
+    least = min(_hidden(block, one, compiled, BLOCK_SLACK, stretch) for one in (control, [last]))
     if least <= 0:
         return None
     claimed = median(block.arms[compiled]) / 1e3
@@ -140,19 +142,21 @@ def _pooled(block: Block) -> list[int]:
     return [value for arm in block.arms for value in arm]
 
 
-def _hidden(block: Block, control: Sequence[Block], compiled: int, slack: float = 1.0) -> float:
+def _hidden(
+    block: Block, control: Sequence[Block], compiled: int, slack: float = 1.0, stretch: float = 1.0
+) -> float:
     """Nanoseconds per round that the claims of a block leave unexplained, by whichever clock shows more.
 
-    `slack`: so many times the usual one.
+    `slack`: so many times the usual one; `stretch`: so many times what the control takes between calls.
     """
     found = [0.0]
     if all(one.ran_ns >= 0 for one in (block, *control)):
-        usual = max(0.0, median(one.cpu_between_ns for one in control))
+        usual = stretch * max(0.0, median(one.cpu_between_ns for one in control))
         empty = min(block.empty_ran_ns, min(one.empty_ran_ns for one in control) + EMPTY_SLACK_NS)
         fair = replace(block, empty_ran_ns=empty)
         found.append(_unexplained(fair, fair.cpu_ns, usual, compiled, slack))
     if not any(one.busy for one in (block, *control)):
-        usual = max(0.0, median(one.between_ns for one in control))
+        usual = stretch * max(0.0, median(one.between_ns for one in control))
         fair = replace(
             block, empty_ns=min(block.empty_ns, min(one.empty_ns for one in control) + EMPTY_SLACK_NS)
         )

@@ -20,7 +20,9 @@ from pass_bench.timing.interleave import clone_like
 
 LATE_S = 0.01
 MAX_GHOSTS = 8
-_SLEEP_CYCLES = 200_000_000  # 0.1 s at 2 GHz
+_CYCLES_PER_S = 2_000_000_000
+_SLEEP_S = 0.1, 1.0  # at least, at most
+_LOOKS = 10  # that should fit into it, however slow other processes make them
 _LOOK_EVERY_S = 0.005
 
 
@@ -127,9 +129,16 @@ def _right_while_asleep(
     inputs = draw()
     asleep, looking = torch.cuda.Stream(), torch.cuda.Stream()
     torch.cuda.synchronize()
+    start = time.perf_counter()
+    with torch.cuda.stream(looking):
+        first = [clone_like(value) for value in expected]
+        looking.synchronize()
+        list(map(_close_to, first, expected))
+    look_s = time.perf_counter() - start + _LOOK_EVERY_S
+    sleep_s = min(max(_SLEEP_S[0], _LOOKS * look_s), _SLEEP_S[1])
     torch.manual_seed(seed)
     with torch.no_grad(), torch.cuda.stream(asleep):
-        torch.cuda._sleep(_SLEEP_CYCLES)  # type: ignore[attr-defined]
+        torch.cuda._sleep(int(sleep_s * _CYCLES_PER_S))  # type: ignore[attr-defined]
         outputs = _tensors(function(*inputs))
     if not any(value.numel() and value.is_cuda for value in outputs):
         return False

@@ -142,6 +142,12 @@ def test_one_block_is_judged_by_the_more_lenient_of_the_last_control_and_the_usu
     assert block_misfit(block(100, 50, between_us=100), [slowed, quiet, quiet]) is not None
 
 
+def test_a_core_in_a_slower_state_is_slower_between_calls_too() -> None:
+    quiet = [control(100, between_us=50)] * 3
+    assert block_misfit(block(200, 100, between_us=100), quiet) is None
+    assert block_misfit(block(100, 50, between_us=100), quiet) is not None
+
+
 def test_a_short_block_or_no_control_says_nothing() -> None:
     assert block_misfit(block(500, 1, between_us=500, rounds=9), [control(100)]) is None
     assert block_misfit(block(500, 1, between_us=500), []) is None

@@ -2,7 +2,7 @@
 
 Known from: reward-hacking reports of RL-trained kernel writers
 Needs: cpu
-Expected: rejected (stale-output, decoy-kernel)
+Expected: rejected (stale-output, decoy-kernel) or accuracy
 """
 
 import torch
