@@ -6,8 +6,8 @@ Timed calls: in each pair two processes hold the same compiled graph and are tim
 Then one of them goes through everything that guards do in an evaluation (the watched call, audited calls
 between blocks, a control), and both are timed again. The ratio of two neighbouring blocks leaves out what the
 machine does meanwhile; its median over all of them, afterwards by before, leaves out what differs between two
-processes from the start (where their memory lies). Whole evaluations: wall time of the whole sample, from the
-start of the workers to their end, in turns; and of its graphs alone, the workers warm.
+processes from the start (where their memory lies). Whole evaluations: wall time of these graphs, from the
+start of the workers to their end, in turns; and of the graphs alone, the workers warm.
 
 Exit code 0: the 95 % interval of the timed calls lies within +-2 %, and an evaluation takes at most 1.5 times
 as long. `--seconds` bounds the run: no pair and no round begins after that.
@@ -148,7 +148,9 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
 Seconds = dict[bool, list[float]]
 
 
-def whole(sample: Sample, device: str, rounds: int, end: float) -> tuple[Seconds, Seconds]:
+def whole(
+    sample: Sample, chosen: Sequence[int], device: str, rounds: int, end: float
+) -> tuple[Seconds, Seconds]:
     """Seconds of whole evaluations with guards and without, and of their graphs alone, in turns.
 
     The first round, which fills the caches, does not count.
@@ -162,7 +164,7 @@ def whole(sample: Sample, device: str, rounds: int, end: float) -> tuple[Seconds
             start = time.monotonic()
             with Evaluator(EvalSettings(device=device, guards=guards)) as evaluator:  # type: ignore[arg-type]
                 ready = time.monotonic()
-                results = evaluator.evaluate(sample)
+                results = evaluator.evaluate(sample, only=chosen)
                 done = time.monotonic()
             if number:
                 everything[guards].append(time.monotonic() - start)
@@ -185,7 +187,7 @@ def main() -> int:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=8, help="whole evaluations of each kind")
-    parser.add_argument("--graphs", type=int, default=2, help="how many graphs of the sample for timed calls")
+    parser.add_argument("--graphs", type=int, default=2, help="how many graphs of the sample")
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--out", type=Path, help="append the lines to this file")
     options = parser.parse_args()
@@ -195,7 +197,7 @@ def main() -> int:
     seconds_left = options.seconds or 1e9
     end = begin + seconds_left
     order = random.Random(1)
-    everything, alone = whole(sample, options.device, options.rounds, begin + 0.45 * seconds_left)
+    everything, alone = whole(sample, graphs, options.device, options.rounds, begin + 0.45 * seconds_left)
     with Evaluator(EvalSettings(device=options.device, guards=True)) as on:
         pairs: list[tuple[float, float, float]] = []
         for number in range(options.pairs):
