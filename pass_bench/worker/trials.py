@@ -28,6 +28,7 @@ LEAST_MORE = 0.1  # fewer new trials, as a share of those taken, are not worth a
 MOST_RETAKEN = 3  # blocks during which the device lowered its clock
 MOST_MISFITS = 10  # more blocks than have fitted
 MOST_TAKES = 40
+RETAKEN_S, LATE_MISFITS = 20.0, 4  # after so long fewer are enough
 MISFIT_PAUSE_S = 0.05
 RETURN_ROUNDS = 3  # of warm-up after the wait for the device
 LEAST_ROUNDS = 3
@@ -178,6 +179,7 @@ class Trials:
         have fitted as have not; when MOST_MISFITS more have not, there is a reason other than neighbours.
         """
         misfits, last = 0, None
+        start = time.monotonic()
         for _ in range(MOST_TAKES):
             with self._held():
                 block = self._block(count, "host", self._arms)
@@ -186,7 +188,8 @@ class Trials:
                 return block
             if misfit is not None:
                 misfits, last = misfits + 1, misfit
-                if misfits == MOST_MISFITS:
+                late = time.monotonic() - start > RETAKEN_S
+                if misfits == MOST_MISFITS or (late and misfits >= LATE_MISFITS):
                     break
             elif self._says_something(block):
                 misfits -= 1

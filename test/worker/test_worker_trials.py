@@ -14,7 +14,7 @@ from pass_bench.results.verdict import Verdict
 from pass_bench.worker.conversation import Timed
 from pass_bench.worker.messages import TimeReply, TimeRequest
 from pass_bench.worker.outcome import Stop
-from pass_bench.worker.trials import MOST_MISFITS, Trials
+from pass_bench.worker.trials import LATE_MISFITS, MOST_MISFITS, Trials
 
 BAD = Misfit("clock", "made up")
 
@@ -67,6 +67,14 @@ def test_too_many_that_do_not_fit_are_a_reason_to_reject(monkeypatch: pytest.Mon
     with pytest.raises(Stop) as stopped:
         trials_of(iter([BAD] * MOST_MISFITS), monkeypatch).run()
     assert stopped.value.verdict is Verdict.REJECTED and stopped.value.reason == "clock: made up"
+
+
+def test_fewer_are_enough_after_a_long_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = trials_of(iter([BAD] * LATE_MISFITS + [None] * 9), monkeypatch)
+    hours = iter(range(1000))
+    monkeypatch.setattr(time, "monotonic", lambda: 3600.0 * next(hours))
+    with pytest.raises(Stop):
+        trials._watched_block(20)
 
 
 def test_noise_without_end_is_an_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
