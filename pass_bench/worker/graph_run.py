@@ -46,7 +46,7 @@ from pass_bench.worker.messages import (
     Summary,
     SummaryRequest,
 )
-from pass_bench.worker.outcome import Stop, accuracy_reason
+from pass_bench.worker.outcome import Stop, accuracy_reason, miss_reason, overall
 from pass_bench.worker.pool import Pool
 from pass_bench.worker.processes import Child, ZygoteProcess
 from pass_bench.worker.trials import Trials
@@ -478,25 +478,3 @@ class GraphRun:
             log_tail=printable(self._log)[-LOG_TAIL_CHARS:],
             phases=PhaseTimes(**draft.seconds, total_s=total_s),
         )
-
-
-def overall(regimes: list[RegimeReport]) -> int | None:
-    """Return the smallest t at which every regime passes, None if one passes nowhere or there is none."""
-    levels = [report.passes_from for report in regimes if report.regime != "special"]
-    if not levels or None in levels:
-        return None
-    return max(level for level in levels if level is not None)
-
-
-def miss_reason(passes: tuple[PassReport, ...]) -> str:
-    """Say why no pass changed the graph."""
-    if not passes:
-        return "there is no pass"
-    matched = [report for report in passes if report.matched]
-    if matched:
-        return f"{matched[0].name} matched but could not be put in place"
-    skipped = [report for report in passes if report.skipped]
-    if len(skipped) == len(passes):
-        return f"no pass was tried: {skipped[0].name}: {skipped[0].skipped}"
-    near = next((report for report in passes if report.nearest_miss), None)
-    return f"no pass matched; {near.name}: {one_line(near.nearest_miss)}" if near else "no pass matched"

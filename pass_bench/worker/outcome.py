@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pass_bench.results.records import RegimeReport, TensorReport, Violation
+from pass_bench.results.records import PassReport, RegimeReport, TensorReport, Violation
 from pass_bench.results.verdict import Verdict
 from pass_bench.worker.faults import one_line, printable
 from pass_bench.worker.messages import Fault
@@ -89,3 +89,25 @@ def words_of(report: TensorReport) -> str:
 def shown(value: float | str) -> str:
     """Print a number with 6 digits."""
     return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def overall(regimes: list[RegimeReport]) -> int | None:
+    """Return the smallest t at which every regime passes, None if one passes nowhere or there is none."""
+    levels = [report.passes_from for report in regimes if report.regime != "special"]
+    if not levels or None in levels:
+        return None
+    return max(level for level in levels if level is not None)
+
+
+def miss_reason(passes: tuple[PassReport, ...]) -> str:
+    """Say why no pass changed the graph."""
+    if not passes:
+        return "there is no pass"
+    matched = [report for report in passes if report.matched]
+    if matched:
+        return f"{matched[0].name} matched but could not be put in place"
+    skipped = [report for report in passes if report.skipped]
+    if len(skipped) == len(passes):
+        return f"no pass was tried: {skipped[0].name}: {skipped[0].skipped}"
+    near = next((report for report in passes if report.nearest_miss), None)
+    return f"no pass matched; {near.name}: {one_line(near.nearest_miss)}" if near else "no pass matched"
