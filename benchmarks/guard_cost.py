@@ -22,7 +22,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pass_bench.data import Sample, read_sample
@@ -47,11 +47,12 @@ class Side:
         assert evaluator._zygote is not None and evaluator._references is not None
         reference = sample.graphs[index]
         self._zygote, self._stack = evaluator._zygote, stack
-        self._candidates = evaluator._candidates
+        self._candidates, self._hush = evaluator._candidates, evaluator._hush
         self._job = evaluator._job(sample, reference.path, sample.pass_dir, None)
         self._settings = evaluator.settings
         loan = stack.enter_context(evaluator._references.lend())
         candidate = stack.enter_context(evaluator._zygote.fork("candidate"))
+        stack.enter_context(self._hush.member(candidate, self))
         self._talk = Conversation(self._settings, self._job.device, loan.child)
         self._talk.with_candidate(candidate)
         self._talk.send(self._job)
@@ -83,8 +84,15 @@ class Side:
             unrewritten=self._has_unrewritten,
             between=guards.between_blocks if guards else None,
             beside=guards.control_block if guards else None,
+            hold=self._hold,
             keep=kept_calls(self._recorded),
         )
+
+    @contextlib.contextmanager
+    def _hold(self) -> Iterator[None]:
+        """As an evaluation does: the other process stands still, and this one has cores of its own."""
+        with self._hush.others_still(self):
+            yield
 
     def watch(self, late: bool) -> None:
         """Do what guards do before the trials; with `late` the watched call comes in the middle of them."""
@@ -92,6 +100,7 @@ class Side:
         assert self._candidates is not None
         control = Control(self._zygote, self._candidates, self._job, recorded.effects, kept_calls(recorded))
         self._stack.enter_context(control)
+        self._stack.enter_context(self._hush.member(control.child, self))
         self._integrity = Integrity(self._talk, self._settings, self._job.device, "", recorded)
         self._trials = self._new_trials()
         self._later = late
@@ -187,7 +196,7 @@ def main() -> int:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=8, help="whole evaluations of each kind")
-    parser.add_argument("--graphs", type=int, default=2, help="how many graphs of the sample")
+    parser.add_argument("--graphs", type=int, default=3, help="at most so many graphs of the sample")
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--out", type=Path, help="append the lines to this file")
     options = parser.parse_args()

@@ -30,7 +30,8 @@ from pass_bench.worker.outcome import Stop, rejected
 from pass_bench.worker.trials import PARTS, Trials
 
 LEVELS_WORSE = 2  # a call that is this many powers of ten less exact than the verified ones was no rounding
-CONTROL_ROUNDS = 15
+CONTROL_ROUNDS = 10
+AGAIN_ROUNDS = 15
 GHOSTS_BELOW_NS = 500_000_000
 SLOW_NS = 200_000_000
 MORE_BLOCKS = 6
@@ -139,7 +140,7 @@ class Integrity:
         self._check_kept(trials)
         for _ in range(LEAST_BLOCKS):  # calls that take long leave few blocks, which say nothing
             if len(self._blocks(trials)) < LEAST_BLOCKS:
-                trials.again(CONTROL_ROUNDS)
+                trials.again(AGAIN_ROUNDS)
         for attempt in range(MORE_BLOCKS + 1):
             misfit = self._misfit(trials)
             if misfit is None:
@@ -147,7 +148,7 @@ class Integrity:
             if attempt == MORE_BLOCKS:
                 raise rejected(misfit.rule, misfit.why)
             time.sleep(PAUSE_S * (attempt + 1))  # a neighbour may be to blame: look again
-            trials.again(CONTROL_ROUNDS)
+            trials.again(AGAIN_ROUNDS)
         self._reject_memory(trials)
         floor = floor_us(self._recorded.written_bytes, self._device, self._device_name)
         self.evidence.floor_us = floor
@@ -172,7 +173,7 @@ class Integrity:
                 return
             if attempt < MEMORY_LOOKS - 1:
                 time.sleep(PAUSE_S)
-                trials.again(max(CONTROL_ROUNDS, self._settings.trials // PARTS))
+                trials.again(max(AGAIN_ROUNDS, self._settings.trials // PARTS))
         assert misfit is not None
         raise rejected(misfit.rule, misfit.why)
 
@@ -211,7 +212,8 @@ class Integrity:
 
     def _audit(self, trials: Trials, mode: AuditMode) -> None:
         """Time a few rounds on other inputs and verify one of them, which was chosen beforehand."""
-        rounds = 4 if self._recorded.eager_ns < 50_000_000 else 1
+        quick, small = self._recorded.eager_ns < 50_000_000, self._recorded.payload_bytes <= KEPT_BYTES
+        rounds = (4 if small else 2) if quick else 1  # inputs of each are made first
         seeds = tuple(secrets.randbelow(2**31) for _ in range(rounds))
         keep = secrets.randbelow(rounds)
         regime: Regime = "recorded" if mode == "nudged" else "random"

@@ -3,6 +3,7 @@
 Known from: own invention
 Rules: forbidden-import
 Expected: rejected (flags)
+Needs: cpu
 """
 
 import os

@@ -2,7 +2,7 @@
 
 Known from: public logs of kernel-writing agents
 Rules: forbidden-name, dunder
-Expected: rejected (patched, clock)
+Expected: rejected (patched, clock, below-floor)
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 Known from: public logs of kernel-writing agents
 Rules: forbidden-name, dunder
-Expected: rejected (clock)
+Expected: rejected (clock, below-floor)
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 Known from: reward-hacking reports of RL-trained kernel writers
 Rules: forbidden-import
-Expected: rejected (late-work, stale-output) or accuracy
+Expected: rejected (late-work, stale-output, uninitialised) or accuracy
 """
 
 import threading
