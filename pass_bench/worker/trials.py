@@ -30,7 +30,8 @@ MOST_MISFITS = 10  # more blocks than have fitted
 MOST_TAKES = 40
 RETAKEN_S, LATE_MISFITS = 20.0, 4  # after so long fewer are enough
 MISFIT_PAUSE_S = 0.05
-RETURN_ROUNDS = 3  # of warm-up after the wait for the device
+# Warm-up after the wait for the device, in which others ran on the same core and the same card.
+RETURN_ROUNDS, RETURN_S = 3, 0.005  # at least so many rounds, and for so long
 LEAST_ROUNDS = 3
 PARTS = 3
 AGAIN_S = 2.0
@@ -80,6 +81,7 @@ class Trials:
         self.unrewritten: Comparison | None = None
         self.warnings: list[str] = []
         self.spent_s = 0.0
+        self._round_s = 0.0
         self._host_times: list[list[int]] = []
         self._device_times: list[tuple[int, ...]] = []
 
@@ -162,10 +164,14 @@ class Trials:
         with self._hold():
             self._end += time.monotonic() - start
             if warm:
-                self._timed(0, min(RETURN_ROUNDS, self._settings.warmup), "host", self._arms)
+                self._timed(0, self._return_rounds(), "host", self._arms)
             if self._empty_ns < 0:
                 self._look_at_empty()
             yield
+
+    def _return_rounds(self) -> int:
+        rounds = max(RETURN_ROUNDS, int(RETURN_S / self._round_s)) if self._round_s else RETURN_ROUNDS
+        return min(rounds, self._settings.warmup)
 
     def _look_at_empty(self) -> None:
         """See how long a block without trials takes."""
@@ -246,6 +252,7 @@ class Trials:
             self._clock.begin()
             timed = self._timed(count, warmup, clock, arms)
             self.spent_s += timed.wall_ns / 1e9
+            self._round_s = timed.wall_ns / 1e9 / max(1, len(timed.reply.trials[0]))
             why = self._clock.dropped()
             if not why:
                 return timed
