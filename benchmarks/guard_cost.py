@@ -147,10 +147,10 @@ def compare(
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Ratio of the mean logarithm and its 95 % bootstrap interval over pairs."""
+    """Ratio of the median logarithm and its 95 % bootstrap interval over pairs."""
     chooser = random.Random(1)
-    means = sorted(statistics.fmean(chooser.choices(values, k=len(values))) for _ in range(DRAWS))
-    chosen = (statistics.fmean(values), means[int(0.025 * DRAWS)], means[int(0.975 * DRAWS)])
+    medians = sorted(statistics.median(chooser.choices(values, k=len(values))) for _ in range(DRAWS))
+    chosen = (statistics.median(values), medians[int(0.025 * DRAWS)], medians[int(0.975 * DRAWS)])
     return tuple(math.exp(value) for value in chosen)  # type: ignore[return-value]
 
 
