@@ -11,6 +11,7 @@ from pass_bench.compilers import compiler_named
 from pass_bench.errors import BadInput
 from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult
 from pass_bench.results.verdict import Verdict
+from pass_bench.worker.cores import Cores
 from pass_bench.worker.evaluate import Evaluator
 
 
@@ -57,6 +58,11 @@ class DeviceWorkers:
         environment = next(iter(self._evaluators.values())).environment
         assert environment is not None
         return environment
+
+    @property
+    def cores(self) -> Cores | None:
+        """Which processors are set aside for the graph that is timed, if any are."""
+        return next(iter(self._evaluators.values())).cores
 
     def evaluate(self, task: GraphTask) -> GraphResult:
         """Measure one graph; what is wrong with a submission costs its graphs their verdict, nothing else."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections import deque
@@ -71,6 +72,8 @@ class LocalExecutor:
             try:
                 if device.environment.device == "cuda":
                     halted.wait(number * STAGGER_S)
+                if device.cores is not None:
+                    os.sched_setaffinity(0, device.cores.rest)  # of this thread
                 while not halted.is_set() and not stop():
                     try:
                         task = waiting.popleft()

@@ -35,7 +35,7 @@ class Block:
 
     `waited_ns` is how long the process was kept from running meanwhile and `ran_ns` how long it ran, by the
     kernel's account, of its first thread; -1 where there is none, or where a device does the work. `new` are
-    the rounds in which the compiled graph met content that it had not seen.
+    the rounds in which the compiled graph met content that it had not seen, `watch` the contents' seeds.
     """
 
     arms: tuple[tuple[int, ...], ...]
@@ -45,6 +45,7 @@ class Block:
     ran_ns: int = -1
     empty_ran_ns: int = 0
     new: tuple[int, ...] = ()
+    watch: tuple[int, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -105,13 +106,8 @@ def clock_misfit(ours: Sequence[Block], control: Sequence[Block], compiled: int 
     """
     if len(ours) < LEAST_BLOCKS or not control:
         return None
-    hidden = min(_hidden(block, control, compiled) for block in ours)
-    if hidden <= 0:
-        return None
-    claimed = median(value for block in ours for value in block.arms[compiled]) / 1e3
-    left = hidden / 1e3
-    why = f"calls claimed to take {claimed:.1f} us leave over {left:.0f} us of each round unexplained"
-    return Misfit("clock", why)
+    hidden, block = min(((_hidden(one, control, compiled), one) for one in ours), key=lambda pair: pair[0])
+    return Misfit("clock", _unexplained_why(block, control, hidden, compiled)) if hidden > 0 else None
 
 
 def block_misfit(block: Block, control: Sequence[Block], eager: int = 0, compiled: int = 1) -> Misfit | None:
@@ -131,11 +127,16 @@ def block_misfit(block: Block, control: Sequence[Block], eager: int = 0, compile
     # A core in a slower state than the control's takes longer for everything, also between calls.
     stretch = max(1.0, ours / median(_pooled(last)))
     least = min(_hidden(block, one, compiled, BLOCK_SLACK, stretch) for one in (control, [last]))
-    if least <= 0:
-        return None
-    claimed = median(block.arms[compiled]) / 1e3
-    why = f"calls claimed to take {claimed:.1f} us leave over {least / 1e3:.0f} us of each round unexplained"
-    return Misfit("clock", why)
+    return Misfit("clock", _unexplained_why(block, [last], least, compiled)) if least > 0 else None
+
+
+def _unexplained_why(block: Block, control: Sequence[Block], hidden_ns: float, compiled: int) -> str:
+    claimed, between = median(block.arms[compiled]), median(one.between_ns for one in control)
+    return (
+        f"calls claimed to take {claimed / 1e3:.1f} us leave over {hidden_ns / 1e3:.0f} us of each round "
+        f"unexplained: it takes {block.spent_ns / 1e3:.0f} us, its calls {block.explained_ns / 1e3:.0f} us, "
+        f"what lies between two calls {between / 1e3:.0f} us in the control"
+    )
 
 
 def _pooled(block: Block) -> list[int]:

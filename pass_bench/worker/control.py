@@ -103,11 +103,14 @@ class Control:
         self._empty_ns = min(max(0, wall_ns - cpu.waited_ns) for _, wall_ns, cpu in empty)
         self._empty_ran_ns = min(cpu.ran_ns for _, _, cpu in empty)
 
-    def block(self, rounds: int, budget_s: float) -> Block:
-        """Time eager in turns with itself for some rounds, alone on the device; raises ControlLost."""
+    def block(self, rounds: int, budget_s: float, watch: tuple[int, ...] = ()) -> Block:
+        """Time eager in turns with itself for some rounds, alone on the device; raises ControlLost.
+
+        `watch`: the seeds of the contents that inputs take on. The same ones take as long between calls.
+        """
         if self._empty_ns < 0:
             self._look_at_empty()
-        reply, wall_ns, cpu = self._ask(rounds, 0, budget_s)
+        reply, wall_ns, cpu = self._ask(rounds, 0, budget_s, watch)
         return Block(
             arms=reply.trials,
             wall_ns=wall_ns,
@@ -117,9 +120,11 @@ class Control:
             empty_ran_ns=self._empty_ran_ns,
         )
 
-    def _ask(self, rounds: int, warmup: int, budget_s: float) -> tuple[TimeReply, int, CpuAccount]:
+    def _ask(
+        self, rounds: int, warmup: int, budget_s: float, watch: tuple[int, ...] = ()
+    ) -> tuple[TimeReply, int, CpuAccount]:
         request = TimeRequest(
-            watch=new_watch(),  # what that takes between calls is part of the usual
+            watch=watch or new_watch(),  # what that takes between calls is part of the usual
             keep=self._keep,
             arms=self._arms,
             mutated=self._mutated,

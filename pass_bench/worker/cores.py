@@ -20,6 +20,13 @@ class Cores:
     timed: frozenset[int]
     rest: frozenset[int]
 
+    @property
+    def main(self) -> int:
+        """The one for first threads. Siblings may differ in speed by half on a virtual machine, and a process
+        stays where it is: two of them, timed one after the other, would not compare.
+        """
+        return max(self.timed)
+
 
 def siblings_of(processor: int) -> frozenset[int]:
     """Return the logical processors that share a core with this one, itself among them."""

@@ -22,7 +22,7 @@ from pass_bench.guard.source_rules import check_pass_dir
 from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult, Violation
 from pass_bench.results.verdict import Verdict
 from pass_bench.timing.throttle import Source, clock_source
-from pass_bench.worker.cores import cores_for
+from pass_bench.worker.cores import Cores, cores_for
 from pass_bench.worker.graph_run import GraphRun
 from pass_bench.worker.hush import Hush
 from pass_bench.worker.lock import DeviceLock
@@ -91,6 +91,11 @@ class Evaluator:
         self._hush: Hush = host._hush if host is not None else Hush(hush)
         self.device: Device = "cpu"
         self.environment: EnvironmentRecord | None = None
+
+    @property
+    def cores(self) -> Cores | None:
+        """Which processors are set aside for the graph that is timed, if any are."""
+        return self._hush.cores
 
     def __enter__(self) -> Evaluator:
         try:

@@ -68,7 +68,7 @@ class Hush:
                 yield
             return
         for child in mine:
-            child.run_on(self.cores.timed)
+            child.run_on(self.cores.timed, self.cores.main)
         try:
             with self._stopped(owner):
                 yield

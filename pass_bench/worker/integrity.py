@@ -200,7 +200,7 @@ class Integrity:
         if self._control is None:
             return None
         try:
-            self._control_blocks.append(self._control.block(CONTROL_ROUNDS, 2.0))
+            self._control_blocks.append(self._control.block(CONTROL_ROUNDS, 2.0, block.watch))
         except ControlLost as error:
             self._lost(error)
             return None

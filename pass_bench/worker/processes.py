@@ -185,8 +185,13 @@ class Child:
                 self._paused_s += time.monotonic() - self._paused_since
             self._paused = False
 
-    def run_on(self, processors: Collection[int]) -> None:
-        """Let all threads of the child and of what it has started run on these processors only."""
+    def run_on(self, processors: Collection[int], main: int | None = None) -> None:
+        """Let all threads of the child and of what it has started run on these processors only.
+
+        `main`: first threads on this one of them, the others on the rest of them.
+        """
+        first = processors if main is None else {main}
+        others = set(processors) - {main} or processors
         with self._lock:
             if self._ended is not None:
                 return
@@ -194,7 +199,7 @@ class Child:
                 with contextlib.suppress(OSError):
                     for task in Path(f"/proc/{pid}/task").iterdir():
                         with contextlib.suppress(OSError):
-                            os.sched_setaffinity(int(task.name), processors)
+                            os.sched_setaffinity(int(task.name), first if int(task.name) == pid else others)
 
     def _signal_group(self, number: int) -> None:
         """Signal its session, in its box or outside: one call, however many processes there are."""

@@ -135,7 +135,8 @@ class Trials:
                 for arm, block in zip(times, self._watched_block(part), strict=True):
                     arm.extend(block)
                 if self._between is not None:
-                    self._between(self)
+                    with self._unbudgeted():
+                        self._between(self)
             if self._enough(rule):
                 break
 
@@ -156,6 +157,13 @@ class Trials:
             return count
         fits = int(taken * (LONG_S / max(self.spent_s, 1e-9) - 1))
         return min(count, fits) if fits >= LEAST_MORE * taken else 0
+
+    @contextmanager
+    def _unbudgeted(self) -> Iterator[None]:
+        """What is done inside costs none of the time for trials."""
+        start, end = time.monotonic(), self._end
+        yield
+        self._end = end + time.monotonic() - start
 
     @contextmanager
     def _held(self, warm: bool = True) -> Iterator[None]:
@@ -190,7 +198,8 @@ class Trials:
         for _ in range(MOST_TAKES):
             with self._held():
                 block = self._block(count, "host", self._arms)
-                misfit = None if self._beside is None else self._beside(self.blocks[-1])
+                with self._unbudgeted():
+                    misfit = None if self._beside is None else self._beside(self.blocks[-1])
             if misfit is None and misfits <= 1 and (not misfits or self._says_something(block)):
                 return block
             if misfit is not None:
@@ -203,7 +212,7 @@ class Trials:
             self._end = max(self._end, time.monotonic() + AGAIN_S)
             time.sleep(MISFIT_PAUSE_S * misfits)
         assert last is not None
-        raise rejected(last.rule, last.why)
+        raise rejected(last.rule, f"{last.why}, in {misfits} blocks more than not")
 
     @staticmethod
     def _says_something(block: list[tuple[int, ...]]) -> bool:
@@ -241,6 +250,7 @@ class Trials:
                     ran_ns=timed.cpu.ran_ns if self._device == "cpu" else -1,
                     empty_ran_ns=self._empty_ran_ns,
                     new=reply.new,
+                    watch=self.watch,
                 )
             )
         least = min(len(arm) for arm in reply.trials)

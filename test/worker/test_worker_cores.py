@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -71,3 +72,18 @@ def test_the_timed_graph_moves_to_its_processors_and_back(zygote: ZygoteProcess)
             assert os.sched_getaffinity(mine.pid) == cores.timed
             assert os.sched_getaffinity(other.pid) == before
         assert os.sched_getaffinity(mine.pid) == cores.rest
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_first_threads_share_one_processor_and_leave_the_others_to_other_threads(
+    zygote: ZygoteProcess,
+) -> None:
+    one, other = sorted(os.sched_getaffinity(0))[:2]
+    assert Cores(frozenset({one, other}), frozenset()).main == other
+    with zygote.fork("reference") as child:
+        tasks = {int(task.name) for task in Path(f"/proc/{child.pid}/task").iterdir()}
+        child.run_on({one, other}, main=other)
+        assert os.sched_getaffinity(child.pid) == {other}
+        assert all(os.sched_getaffinity(task) == {one} for task in tasks - {child.pid})
+        child.run_on({other}, main=other)  # no sibling: they share it
+        assert all(os.sched_getaffinity(task) == {other} for task in tasks)

@@ -66,7 +66,9 @@ def test_as_many_must_fit_as_have_not(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_many_that_do_not_fit_are_a_reason_to_reject(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Stop) as stopped:
         trials_of(iter([BAD] * MOST_MISFITS), monkeypatch).run()
-    assert stopped.value.verdict is Verdict.REJECTED and stopped.value.reason == "clock: made up"
+    assert stopped.value.verdict is Verdict.REJECTED and stopped.value.reason == (
+        f"clock: made up, in {MOST_MISFITS} blocks more than not"
+    )
 
 
 def test_fewer_are_enough_after_a_long_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,3 +88,37 @@ def test_noise_without_end_is_an_end_too(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(Stop):
         trials_of(undecided(), monkeypatch).run()
+
+
+def test_checks_between_blocks_cost_no_time_for_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    budgets: list[float] = []
+    candidate = Candidate()
+
+    def ask(request: TimeRequest) -> Timed:
+        budgets.append(request.budget_s)
+        return candidate(request)
+
+    def hour(_: object) -> None:
+        now[0] += 3600.0
+
+    settings = EvalSettings(trials=100, warmup=0, time_budget_s=5.0)
+    trials = Trials(ask, settings, "cpu", (), unrewritten=False, between=hour, beside=hour)
+    trials.run()
+    assert candidate.blocks >= 3 and set(budgets) == {5.0}  # the first hundred come in three parts
+
+
+def test_inputs_are_taken_the_same_way_with_checks_and_without() -> None:
+    requests: list[TimeRequest] = []
+    candidate = Candidate()
+
+    def ask(request: TimeRequest) -> Timed:
+        requests.append(request)
+        return candidate(request)
+
+    for settings, watched in ((EvalSettings(trials=20), True), (EvalSettings(trials=20, compat=True), False)):
+        requests.clear()
+        Trials(ask, settings, "cpu", (), unrewritten=False).run()
+        assert {bool(request.watch) for request in requests} == {watched}
