@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 NUDGED_ELEMENTS = 3
+NUDGED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # smaller ones have no order
 
 
 def nudge(inputs: Sequence[Any], seed: int) -> int:
@@ -37,7 +38,7 @@ def ranges_of(inputs: Sequence[Any]) -> dict[int, tuple[float, float]]:
     """The least and the largest element of each input that can be nudged, by position."""
     ranges = {}
     for place, value in enumerate(inputs):
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.numel() == 0:
+        if not isinstance(value, torch.Tensor) or value.dtype not in NUDGED_TYPES or value.numel() == 0:
             continue
         if value.is_contiguous():
             ranges[place] = (float(value.min()), float(value.max()))

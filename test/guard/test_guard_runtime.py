@@ -329,3 +329,12 @@ def test_a_cuda_kernel_kept_with_its_grid_is_seen(monkeypatch: pytest.MonkeyPatc
         kept(torch.empty(1))
     kept(torch.empty(1))
     assert log.launches == {"cuda f": 1} and launched == [5, 5]
+
+
+def test_types_without_an_order_are_left_alone() -> None:
+    eighth = torch.ones(4).to(torch.float8_e4m3fn)
+    values = [eighth, torch.tensor([1.0, 3.0]), torch.tensor([1 + 2j])]
+    assert ranges_of(values) == {1: (1.0, 3.0)}
+    assert nudge([eighth], 7) == 0
+    inputs = WatchedInputs([eighth], frozenset(), (1, 2, 3, 4), ranges_of([eighth]))
+    assert inputs.take()[0].data_ptr() == eighth.data_ptr()

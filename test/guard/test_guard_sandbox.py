@@ -305,3 +305,11 @@ def test_temporary_files_do_not_follow_the_harness_outside(
 
     result, report, _ = run_boxed(made, writable=(cache,))
     assert (result, report["level"]) == ("/tmp", "namespaces")
+
+
+def test_the_box_does_not_slow_the_processor_down() -> None:
+    def mitigations() -> list[str]:
+        return [line for line in Path("/proc/self/status").read_text().splitlines() if "Speculation" in line]
+
+    inside, _, _ = run_boxed(mitigations)
+    assert inside == mitigations() and inside
