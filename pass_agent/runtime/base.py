@@ -58,4 +58,7 @@ class Runtime(Protocol):
         """Open a fresh box that sees one device ("": none is needed); RuntimeLost where none can be had."""
 
     def clean(self, own: bool = False) -> int:
-        """Remove what dead runners left behind, with `own` also this runner's boxes; returns how many."""
+        """Remove what dead runners left behind, with `own` also this runner's boxes; returns how many.
+
+        With `own` nothing can be started here afterwards.
+        """

@@ -16,6 +16,7 @@ from pass_agent.records import Record
 from pass_agent.runtime.base import LOG_LIMIT, Ran
 from pass_agent.runtime.containers import clean_containers, connect, first_line, labels
 from pass_agent.runtime.device import device_name, find_devices
+from pass_agent.runtime.gate import Gate
 from pass_agent.runtime.local import FILE_LIMIT
 from pass_agent.text import cap, clean
 
@@ -176,6 +177,7 @@ class DockerRuntime:
 
         self.settings = settings
         self.run = run
+        self.gate = Gate()
         self.client = connect()
         try:
             self.identity = f"docker:{self.client.images.get(settings.image).id} {device_name()}"
@@ -199,7 +201,8 @@ class DockerRuntime:
         import requests
 
         try:
-            container = self.client.containers.run(**self._arguments(device))
+            with self.gate.passing():
+                container = self.client.containers.run(**self._arguments(device))
         except (docker.errors.DockerException, requests.RequestException) as error:
             raise RuntimeLost(f"no container could be started: {first_line(error)}") from error
         return DockerBox(container)
@@ -230,6 +233,8 @@ class DockerRuntime:
         return arguments
 
     def clean(self, own: bool = False) -> int:
+        if own:
+            self.gate.close()
         return clean_containers(self.client, own)
 
 

@@ -17,6 +17,7 @@ from pass_agent.errors import BadInput, RuntimeLost
 from pass_agent.runtime import confine
 from pass_agent.runtime.base import Ran
 from pass_agent.runtime.device import device_name, find_devices
+from pass_agent.runtime.gate import Gate
 from pass_agent.runtime.process import end_marked, find_marked, run_group
 
 Sandbox = Literal["require", "auto", "off"]
@@ -42,8 +43,9 @@ def sandbox_prefix() -> tuple[str, ...]:
 class LocalBox:
     """A folder on this machine: work/ (the sample, read-only to what runs), out/ and tmp/."""
 
-    def __init__(self, root: Path, prefix: Sequence[str], device: str = ""):
+    def __init__(self, root: Path, prefix: Sequence[str], device: str = "", gate: Gate | None = None):
         self.root = root
+        self.gate = gate
         self.name = root.name
         self.prefix = list(prefix)
         self.environment = {"CUDA_VISIBLE_DEVICES": device} if device not in ("", "cpu") else {}
@@ -69,9 +71,8 @@ class LocalBox:
             launcher = [sys.executable, "-I", "-S", confine.__file__]
             inside = [*self.prefix, *launcher, f"{self.out}:{tmp}", self.work, "--", *inside]
         try:
-            return run_group(
-                inside, self.work, self._environment(env, tmp), self.root / "log", timeout_s, self.name
-            )
+            environment, log = self._environment(env, tmp), self.root / "log"
+            return run_group(inside, self.work, environment, log, timeout_s, self.name, self.gate)
         except OSError as error:
             raise RuntimeLost(f"the local box could not start a process: {error}") from error
 
@@ -117,6 +118,7 @@ class LocalRuntime:
 
     def __init__(self, folder: Path, sandbox: Sandbox = "auto"):
         self.folder = folder.resolve()
+        self.gate = Gate()
         self.prefix = () if sandbox == "off" else sandbox_prefix()
         if sandbox == "require" and not self.prefix:
             raise BadInput("--sandbox require: this kernel or user may not create namespaces")
@@ -127,12 +129,16 @@ class LocalRuntime:
 
     def open(self, device: str = "") -> LocalBox:
         try:
-            return LocalBox(self.folder / f"box-{uuid.uuid4().hex[:16]}", self.prefix, device)
+            with self.gate.passing():
+                name = f"box-{uuid.uuid4().hex[:16]}"
+                return LocalBox(self.folder / name, self.prefix, device, self.gate)
         except OSError as error:
             raise RuntimeLost(f"no box could be made in {self.folder}: {error}") from error
 
     def clean(self, own: bool = False) -> int:
         removed = 0
+        if own:
+            self.gate.close()
         for root in self.folder.glob("box-*"):
             if not _in_use(root) or (own and (root / "owner").read_text().split()[0] == str(os.getpid())):
                 end_marked(root.name)

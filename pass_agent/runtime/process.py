@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pass_agent.runtime.base import LOG_LIMIT, Ran
+from pass_agent.runtime.gate import Gate
 from pass_agent.text import cap, clean
 
 MARK = "PASSAGENT_BOX"  # in the environment of everything that runs in a box
@@ -23,15 +24,22 @@ def die_with_parent() -> list[str]:
 
 
 def run_group(
-    argv: Sequence[str], cwd: str, env: Mapping[str, str], log: Path, timeout_s: float, mark: str
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+    log: Path,
+    timeout_s: float,
+    mark: str,
+    gate: Gate | None = None,
 ) -> Ran:
     """Run `argv`; output goes to the file `log`, so that nobody can hold us by keeping a pipe open.
 
     `mark` is the box's name: processes that carry it in their environment are ended too, wherever they fled.
+    Raises Interrupted where the gate is closed.
     """
     started = time.monotonic()
     timed_out = flooded = False
-    with log.open("wb") as sink:
+    with log.open("wb") as sink, (gate or Gate()).passing():
         process = subprocess.Popen(
             [*die_with_parent(), *argv],
             cwd=cwd,
