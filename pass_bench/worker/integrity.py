@@ -30,8 +30,7 @@ from pass_bench.worker.outcome import Stop, rejected
 from pass_bench.worker.trials import PARTS, Trials
 
 LEVELS_WORSE = 2  # a call that is this many powers of ten less exact than the verified ones was no rounding
-CONTROL_ROUNDS = 10
-AGAIN_ROUNDS = 15
+CONTROL_ROUNDS = 15
 GHOSTS_BELOW_NS = 500_000_000
 SLOW_NS = 200_000_000
 MORE_BLOCKS = 6
@@ -140,7 +139,7 @@ class Integrity:
         self._check_kept(trials)
         for _ in range(LEAST_BLOCKS):  # calls that take long leave few blocks, which say nothing
             if len(self._blocks(trials)) < LEAST_BLOCKS:
-                trials.again(AGAIN_ROUNDS)
+                trials.again(CONTROL_ROUNDS)
         for attempt in range(MORE_BLOCKS + 1):
             misfit = self._misfit(trials)
             if misfit is None:
@@ -148,7 +147,7 @@ class Integrity:
             if attempt == MORE_BLOCKS:
                 raise rejected(misfit.rule, misfit.why)
             time.sleep(PAUSE_S * (attempt + 1))  # a neighbour may be to blame: look again
-            trials.again(AGAIN_ROUNDS)
+            trials.again(CONTROL_ROUNDS)
         self._reject_memory(trials)
         floor = floor_us(self._recorded.written_bytes, self._device, self._device_name)
         self.evidence.floor_us = floor
@@ -173,7 +172,7 @@ class Integrity:
                 return
             if attempt < MEMORY_LOOKS - 1:
                 time.sleep(PAUSE_S)
-                trials.again(max(AGAIN_ROUNDS, self._settings.trials // PARTS))
+                trials.again(max(CONTROL_ROUNDS, self._settings.trials // PARTS))
         assert misfit is not None
         raise rejected(misfit.rule, misfit.why)
 
