@@ -22,7 +22,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pass_bench.data import Sample, read_sample
@@ -84,15 +84,9 @@ class Side:
             unrewritten=self._has_unrewritten,
             between=guards.between_blocks if guards else None,
             beside=guards.control_block if guards else None,
-            hold=self._hold,
+            hold=lambda: self._hush.others_still(self),  # as an evaluation does
             keep=kept_calls(self._recorded),
         )
-
-    @contextlib.contextmanager
-    def _hold(self) -> Iterator[None]:
-        """As an evaluation does: the other process stands still, and this one has cores of its own."""
-        with self._hush.others_still(self):
-            yield
 
     def watch(self, late: bool) -> None:
         """Do what guards do before the trials; with `late` the watched call comes in the middle of them."""

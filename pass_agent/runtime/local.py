@@ -43,7 +43,7 @@ def sandbox_prefix() -> tuple[str, ...]:
 class LocalBox:
     """A folder on this machine: work/ (the sample, read-only to what runs), out/ and tmp/."""
 
-    def __init__(self, root: Path, prefix: Sequence[str], device: str = "", gate: Gate | None = None):
+    def __init__(self, root: Path, prefix: Sequence[str], device: str, gate: Gate):
         self.root = root
         self.gate = gate
         self.name = root.name

@@ -30,7 +30,7 @@ def run_group(
     log: Path,
     timeout_s: float,
     mark: str,
-    gate: Gate | None = None,
+    gate: Gate,
 ) -> Ran:
     """Run `argv`; output goes to the file `log`, so that nobody can hold us by keeping a pipe open.
 
@@ -39,7 +39,7 @@ def run_group(
     """
     started = time.monotonic()
     timed_out = flooded = False
-    with log.open("wb") as sink, (gate or Gate()).passing():
+    with gate.passing(), log.open("wb") as sink:
         process = subprocess.Popen(
             [*die_with_parent(), *argv],
             cwd=cwd,

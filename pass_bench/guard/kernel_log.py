@@ -101,8 +101,6 @@ def _cpp_kernels() -> list[Any]:
     """All C++ kernels of the process, wherever a pass keeps them; looking at everything takes 60 ms."""
     from pass_bench.kernels.cpp import CppKernel
 
-    if not CppKernel.made:
-        return []
     gc.unfreeze()  # what was set aside before the trials is not listed otherwise
     kernels = [item for item in gc.get_objects() if type(item) is CppKernel]
     gc.freeze()

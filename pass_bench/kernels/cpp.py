@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from pass_bench.kernels.cpp_stub import full_source
 from pass_bench.kernels.errors import KernelCompileError
@@ -27,7 +27,6 @@ class CppKernel(functools.partial):  # type: ignore[type-arg]
     signature: Signature
     dtypes: tuple[str, ...]
     _compiled: bool
-    made: ClassVar[int] = 0  # in this process
 
     def __new__(cls, source: str, signature: str, dtypes: Sequence[str] = ()) -> CppKernel:
         parsed = parse_signature(signature)
@@ -40,7 +39,6 @@ class CppKernel(functools.partial):  # type: ignore[type-arg]
         kernel = super().__new__(cls, compile_and_call)
         kernel.source, kernel.signature, kernel.dtypes = source, parsed, tuple(dtypes)
         kernel._compiled = False
-        CppKernel.made += 1
         return kernel
 
     @property

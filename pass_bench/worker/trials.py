@@ -81,7 +81,6 @@ class Trials:
         self.unrewritten: Comparison | None = None
         self.warnings: list[str] = []
         self.spent_s = 0.0
-        self._round_s = 0.0
         self._host_times: list[list[int]] = []
         self._device_times: list[tuple[int, ...]] = []
 
@@ -178,7 +177,10 @@ class Trials:
             yield
 
     def _return_rounds(self) -> int:
-        rounds = max(RETURN_ROUNDS, int(RETURN_S / self._round_s)) if self._round_s else RETURN_ROUNDS
+        rounds = RETURN_ROUNDS
+        if self.blocks:
+            last = self.blocks[-1]
+            rounds = max(rounds, int(RETURN_S * 1e9 * last.rounds / max(last.wall_ns, 1)))
         return min(rounds, self._settings.warmup)
 
     def _look_at_empty(self) -> None:
@@ -262,7 +264,6 @@ class Trials:
             self._clock.begin()
             timed = self._timed(count, warmup, clock, arms)
             self.spent_s += timed.wall_ns / 1e9
-            self._round_s = timed.wall_ns / 1e9 / max(1, len(timed.reply.trials[0]))
             why = self._clock.dropped()
             if not why:
                 return timed

@@ -53,7 +53,6 @@ def test_a_runtime_that_was_cleaned_of_its_own_boxes_starts_nothing(tmp_path: Pa
     assert runtime.clean(own=True) == 1 and list(tmp_path.glob("box-*")) == []
     with pytest.raises(Interrupted):
         runtime.open()
-    (tmp_path / box.name / "work").mkdir(parents=True)
     with pytest.raises(Interrupted):
         box.run(["true"], {}, 10)
     assert runtime.leftovers() == []
