@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
 
@@ -45,11 +45,13 @@ DEVICES_NEEDED = 1.85
 
 @dataclass(frozen=True)
 class Run:
-    """One `passbench batch`: seconds from its start to its end, and from its first graph to its end."""
+    """One `passbench batch`: seconds from its start to its end, from its first graph to its end, and from its
+    last graph's end to its own."""
 
     name: str
     wall_s: float
     graphs_s: float
+    end_s: float
     results: tuple[GraphResult, ...]
     device: str
 
@@ -74,6 +76,7 @@ def batch(name: str, devices: str, options: argparse.Namespace) -> Run:
     command += [] if options.hush else ["--no-hush"]
     print(f"{name} on {devices}: {' '.join(command[1:])}", flush=True)
     started: list[float] = []
+    said = [0.0]
     start = time.monotonic()
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -82,8 +85,9 @@ def batch(name: str, devices: str, options: argparse.Namespace) -> Run:
     def listen() -> None:
         assert process.stderr is not None
         for line in process.stderr:
+            said[0] = time.monotonic()
             if " graphs" in line and not started:
-                started.append(time.monotonic())
+                started.append(said[0])
             print(f"  {line.rstrip()}", flush=True)
 
     thread = threading.Thread(target=listen, daemon=True)
@@ -103,7 +107,8 @@ def batch(name: str, devices: str, options: argparse.Namespace) -> Run:
     try:
         contents = read_store(folder / "results.jsonl")
         device = next((one.device_name for one in contents.environments.values()), "")
-        run = Run(name, end - start, end - (started or [start])[0], contents.results, device)
+        graphs_s = end - (started or [start])[0]
+        run = Run(name, end - start, graphs_s, end - (said[0] or start), contents.results, device)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     complain(run)
@@ -161,8 +166,9 @@ def report(runs: list[Run], probed: list[str], options: argparse.Namespace) -> s
     """Return the tables in Markdown."""
     lines = [f"On {runs[0].device if runs else '?'} with {len(os.sched_getaffinity(0))} cores.", ""]
     lines += [
-        "| part | graphs | wall s | s per graph | without start | graphs/h | times as fast | needed | |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---|",
+        "| part | graphs | wall s | start s | end s | s per graph | without start | graphs/h | times as fast "
+        "| needed | |",
+        f"|---|{'---:|' * 9}---|",
     ]
     for run in runs:
         kind = run.name.split()[0]
@@ -170,7 +176,8 @@ def report(runs: list[Run], probed: list[str], options: argparse.Namespace) -> s
         faster = ELSEWHERE_S[kind] / run.per_graph_s
         verdicts = Counter(result.verdict.value for result in run.results)
         lines.append(
-            f"| {run.name} | {count} | {run.wall_s:.1f} | {run.per_graph_s:.2f} "
+            f"| {run.name} | {count} | {run.wall_s:.1f} | {run.wall_s - run.graphs_s:.1f} | {run.end_s:.1f} "
+            f"| {run.per_graph_s:.2f} "
             f"| {run.graphs_s / max(1, count):.2f} | {3600 / run.per_graph_s:.0f} | {faster:.1f} "
             f"| {NEEDED[kind]:g} | {', '.join(f'{n} {name}' for name, n in verdicts.most_common())} |"
         )
@@ -216,7 +223,7 @@ def main() -> int:
             first = options.devices.split(",")[0]
             runs = [batch("eager", where, options) for where in (first, options.devices)]
             runs = [
-                Run(f"eager on {where}", r.wall_s, r.graphs_s, r.results, r.device)
+                replace(r, name=f"eager on {where}")
                 for where, r in zip((first, options.devices), runs, strict=True)
             ]
             one, all_of_them = (run.graphs_s / max(1, len(run.results)) for run in runs)

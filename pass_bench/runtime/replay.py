@@ -9,33 +9,21 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from pass_bench.runtime.cuda_graph import Recorded, random_numbers_drawn, random_state_kept, record_cuda
 from pass_bench.runtime.emit import Source
 from pass_bench.runtime.fresh import fresh_copies
-from pass_bench.runtime.recorded import Expected, native_ready, pack
+from pass_bench.runtime.recorded import Expected, native_replay, pack
 from pass_bench.runtime.replay_code import Instance, Output, use_count, write_replay
 
 LENT = 2  # recordings whose outputs are handed out as they are
 WARM_CALLS = 4
 SETTLED_AFTER = 8  # calls with an input at one address, before it is read there again
 
-Record = Callable[[Callable[..., Any], Sequence[Any]], tuple[Any, Callable[[], None]]]
+Record = Callable[[Callable[..., Any], Sequence[Any]], Recorded]
 
 
 def _raw_stream(device: int) -> int:
     return int(torch._C._cuda_getCurrentRawStream(device))
-
-
-def record_cuda(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, Callable[[], None]]:
-    """Capture a call in a CUDA graph with memory of its own; return its outputs and what replays it.
-
-    Nothing runs before the first replay. Raises RuntimeError where the call does what cannot be captured.
-    """
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        outputs = function(*arguments)
-    if getattr(graph, "_tracker", None) is None:  # else its Python method has something to look at first
-        return outputs, super(torch.cuda.CUDAGraph, graph).replay
-    return outputs, graph.replay
 
 
 @dataclass
@@ -89,10 +77,13 @@ class Replay:
         self._device = devices[0] if devices else 0
         self._version = 0  # of what the straight code depends on
         self.why_plain = _why_not(inputs) if record is record_cuda else ""
+        self._draws = False  # random numbers, of which torch's replay counts how many
         if not self.why_plain:
-            with _random_state_kept(inputs):
+            with random_state_kept(inputs):
+                before = random_numbers_drawn()
                 for _ in range(WARM_CALLS):
                     function(*fresh_copies(inputs))
+                self._draws = random_numbers_drawn() != before
         self.written = written()
 
     @property
@@ -109,25 +100,38 @@ class Replay:
             return []
         lines: list[str] = []
         for instance in self._home.instances[:LENT]:
-            replay = None if instance is None else write_replay(source, instance, parameters)
-            if instance is not None and replay is not None:
-                ready = self._ready(source, instance, parameters, test, but_tensors)
+            if instance is None:
+                continue
+            native = None if torch.is_grad_enabled() or None in self._layouts else native_replay()
+            launched = native is not None and instance.launch is not None
+            replay = write_replay(source, instance, parameters, launched)
+            if replay is not None:
+                ready = self._ready(source, instance, parameters, test, but_tensors, native)
                 lines += [f"if {ready}:", *(f"    {line}" for line in replay)]
         return lines
 
     def _ready(
-        self, source: Source, instance: Instance, parameters: Sequence[str], test: str, but_tensors: str
+        self,
+        source: Source,
+        instance: Instance,
+        parameters: Sequence[str],
+        test: str,
+        but_tensors: str,
+        native: Callable[..., bool] | None,
     ) -> str:
-        """The condition for replaying a recording as it is: one native call where that sees everything."""
+        """The condition for replaying a recording as it is: one native call where that sees everything.
+
+        That call launches it too, if the recording has a launch.
+        """
         assert self._home is not None
         addresses = [self._home.addresses[i] for i in self._places]
         device = self._device if self._record is record_cuda else None
-        ready = None if torch.is_grad_enabled() or None in self._layouts else native_ready()
-        if ready is not None:
+        if native is not None:
             layouts = [layout for layout in self._layouts if layout is not None]
-            packed = pack(layouts, addresses, instance.storages, device, self._raw_stream)
+            on = self._raw_stream
+            packed = pack(layouts, addresses, instance.storages, device, on, instance.launch)
             arguments = [source.bind(packed, "recorded"), *(parameters[i] for i in self._places)]
-            return f"{but_tensors} and {source.bind(ready, 'ready')}({', '.join(arguments)})"
+            return f"{but_tensors} and {source.bind(native, 'native')}({', '.join(arguments)})"
         terms = [
             f"{parameters[i]}.data_ptr() == {address}"
             for i, address in zip(self._places, addresses, strict=True)
@@ -215,19 +219,20 @@ class Replay:
         self._version += 1
 
     def _recorded(self, arguments: Sequence[Any]) -> Instance:
-        outputs, replay = self._record(self.function, arguments)
-        leaves, structure = tree_flatten(outputs)
+        recorded = self._record(self.function, arguments)
+        leaves, structure = tree_flatten(recorded.outputs)
         placed: dict[int, Any] = {}
         for leaf in leaves:
             if id(leaf) not in placed:
                 placed[id(leaf)] = self._place(leaf, arguments)
-        instance = Instance(replay, [placed[id(leaf)] for leaf in leaves], structure)
+        instance = Instance(recorded.replay, [placed[id(leaf)] for leaf in leaves], structure)
+        instance.launch = None if self._draws else recorded.launch
         own = {
             leaf.tensor.untyped_storage()._cdata
             for leaf in instance.outputs
             if isinstance(leaf, Output) and leaf.tensor is not None
         }
-        del outputs, leaves
+        del recorded, leaves
         instance.storages = [(address, use_count(address)) for address in own]
         return instance
 
@@ -286,8 +291,3 @@ def _each_once(tensor: torch.Tensor) -> torch.Tensor:
         if stride == 0 and size > 1:
             tensor = tensor.narrow(dim, 0, 1)
     return tensor
-
-
-def _random_state_kept(inputs: Sequence[Any]) -> Any:
-    devices = {value.device.index for value in inputs if isinstance(value, torch.Tensor) and value.is_cuda}
-    return torch.random.fork_rng(devices=sorted(devices))

@@ -11,6 +11,7 @@ from torch._C._dynamo import guards
 from torch.utils._pytree import tree_unflatten
 
 from pass_bench.runtime.emit import Source
+from pass_bench.runtime.recorded import Launch
 
 alias: Callable[..., torch.Tensor] = guards._reinterpret_tensor  # type: ignore[attr-defined]
 use_count: Callable[[int], int] = torch._C._storage_Use_Count
@@ -37,28 +38,36 @@ class Output:
 
 @dataclass
 class Instance:
-    """One recording. `storages`: the memory of its outputs, and its reference count when nobody uses it."""
+    """One recording. `storages`: the memory of its outputs, and its reference count when nobody uses it.
+
+    `launch`: what does the same as `replay`, where that can be done without torch.
+    """
 
     replay: Callable[[], None]
     outputs: list[Any]
     structure: Any
     storages: list[tuple[int, int]] = field(default_factory=list)
+    launch: Launch | None = None
 
     def free(self) -> bool:
         """Whether no output that was handed out is still in use."""
         return all(use_count(address) <= idle for address, idle in self.storages)
 
 
-def write_replay(source: Source, instance: Instance, parameters: Sequence[str]) -> list[str] | None:
-    """The lines that replay a recording and return; None if its outputs nest in odd ways.
+def write_replay(
+    source: Source, instance: Instance, parameters: Sequence[str], launched: bool
+) -> list[str] | None:
+    """The lines that replay a recording, unless that is `launched` already, and return.
 
-    What is made for the caller is made after the launch, while the device works.
+    None if its outputs nest in odd ways. What is made for the caller is made after the launch, while the
+    device works.
     """
     nest = tree_unflatten(instance.outputs, instance.structure)
     leaves = [leaf for leaf in instance.outputs if isinstance(leaf, Output)]
     if len(list(_written_out(nest))) != len(leaves):
         return None
-    body = [f"{source.bind(instance.replay, 'replay')}()"]
+    replay = source.bind(instance.replay, "replay")  # if launched: so that the recording lives as long
+    body = [] if launched else [f"{replay}()"]
     names: dict[int, str] = {}
     for leaf in leaves:
         if leaf.is_input:

@@ -40,7 +40,7 @@ from pass_bench.worker.messages import (
 from pass_bench.worker.pass_cache import PassCacheStore, pass_set_key, store_folder
 from pass_bench.worker.pool import Pool
 from pass_bench.worker.precompile import compile_in_parallel
-from pass_bench.worker.processes import ChildDied, ZygoteProcess
+from pass_bench.worker.processes import Child, ChildDied, ZygoteProcess
 from pass_bench.worker.protocol import PeerTimeout, ProtocolError
 
 PROBE_TIMEOUT_S = 120.0
@@ -142,27 +142,33 @@ class Evaluator:
         for device in devices:
             cores = self._hush.cores = cores_for(device, self._visible)
             self._zygote = ZygoteProcess(device, preload, self._visible, cores)
-            probed = self._probe(device)
+            child = self._zygote.fork("reference")
+            try:
+                probed = self._probe(device, child)
+            except BaseException:
+                child.kill()
+                raise
             if device == "cpu" or probed.cuda_available:
                 self.device, self.environment = device, probed.environment
                 self._references = Pool(self._zygote, "reference")
+                self._references.add(child)  # it has started CUDA
                 self._candidates = Pool(self._zygote, "candidate")
                 self._clock = clock_source(device, self._visible)
                 return
+            child.kill()
             self._zygote.close()
         raise BadInput("--device cuda: PyTorch finds no CUDA device", expected="cpu or auto here")
 
-    def _probe(self, device: Device) -> ProbeReply:
-        assert self._zygote is not None
-        with self._zygote.fork("reference") as child:
-            try:
-                child.send(ReferenceRequest(request=ProbeRequest(device=device)))
-                envelope, _ = child.receive(ReferenceReply, time.monotonic() + PROBE_TIMEOUT_S)
-            except (ChildDied, PeerTimeout, ProtocolError) as error:
-                words = child.stderr.text().strip().splitlines()
-                raise HarnessFailure(
-                    f"the worker could not look at the device: {[str(error), *words][-1]}"
-                ) from None
+    @staticmethod
+    def _probe(device: Device, child: Child) -> ProbeReply:
+        try:
+            child.send(ReferenceRequest(request=ProbeRequest(device=device)))
+            envelope, _ = child.receive(ReferenceReply, time.monotonic() + PROBE_TIMEOUT_S)
+        except (ChildDied, PeerTimeout, ProtocolError) as error:
+            words = child.stderr.text().strip().splitlines()
+            raise HarnessFailure(
+                f"the worker could not look at the device: {[str(error), *words][-1]}"
+            ) from None
         if not isinstance(envelope.reply, ProbeReply):
             raise HarnessFailure(f"the worker could not look at the device: {envelope.reply}")
         return envelope.reply

@@ -22,7 +22,7 @@ CAP_FACTOR = 32  # at most this many times the trials asked for
 # More than the trials asked for (on the CPU: 8 times as many, since a core is never quiet) are taken only as
 # long as all of them are expected to take no more than LONG_S.
 SURE_FACTOR = {"cpu": 8, "cuda": 1}
-LONG_S = 0.45
+LONG_S = 0.36
 DEVICE_S = 0.1  # for trials of device time, which vary little
 LEAST_MORE = 0.1  # fewer new trials, as a share of those taken, are not worth a look at the interval
 MOST_RETAKEN = 3  # blocks during which the device lowered its clock

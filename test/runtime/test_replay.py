@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
+from functools import partialmethod
 from typing import Any
 
 import pytest
@@ -11,20 +13,25 @@ from torch.utils._pytree import tree_flatten
 
 from pass_bench.runtime import replay as replay_module
 from pass_bench.runtime.checked import Checked
+from pass_bench.runtime.cuda_graph import Recorded
 from pass_bench.runtime.emit import written_source
 from pass_bench.runtime.fresh import fresh_copies
+from pass_bench.runtime.recorded import Launch
 from pass_bench.runtime.replay import SETTLED_AFTER, Replay
+
+GRAPH, CONTEXT = 1234, 77  # handles of a driver that is not there
+CURRENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint64))
 
 
 class Recorder:
     """Stands in for CUDA graphs: a replay reads and writes the very memory that the recording saw."""
 
-    def __init__(self) -> None:
-        self.recordings = 0
+    def __init__(self, launches: bool = False) -> None:
+        self.recordings = self.launched = 0
+        self.launches, self.context = launches, CONTEXT
+        self._kept: list[Any] = []
 
-    def __call__(
-        self, function: Callable[..., Any], arguments: Sequence[Any]
-    ) -> tuple[Any, Callable[[], None]]:
+    def __call__(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Recorded:
         self.recordings += 1
         kept = fresh_copies(arguments)
         outputs = function(*arguments)
@@ -42,7 +49,27 @@ class Recorder:
                 if address != value.data_ptr():
                     _write(address, value)
 
-        return outputs, replay
+        return Recorded(outputs, replay, self.launch(replay) if self.launches else None)
+
+    def launch(self, replay: Callable[[], None]) -> Launch:
+        """Has the native call replay it, as it would call the driver."""
+
+        def launched(graph: int, stream: int) -> int:
+            assert graph == GRAPH
+            self.launched += 1
+            replay()
+            return 0
+
+        def current(out: Any) -> int:
+            out[0] = self.context
+            return 0
+
+        functions = (
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64)(launched),
+            CURRENT(current),
+        )
+        self._kept.append(functions)
+        return Launch(GRAPH, CONTEXT, *(ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions))
 
 
 def _write(address: int, value: torch.Tensor) -> None:
@@ -82,11 +109,13 @@ class Entry:
         return self.entry(*inputs)
 
 
-@pytest.fixture(autouse=True, params=["native", "python", "grad"])
+@pytest.fixture(autouse=True, params=["native", "launch", "python", "grad"])
 def checks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The straight code's checks: one native call, or Python terms, as where gradients are recorded."""
+    """The straight code's checks: one native call, which may launch as well, or Python terms, as where
+    gradients are recorded."""
+    monkeypatch.setattr(Recorder, "__init__", partialmethod(Recorder.__init__, request.param == "launch"))
     if request.param == "python":
-        monkeypatch.setattr(replay_module, "native_ready", lambda: None)
+        monkeypatch.setattr(replay_module, "native_replay", lambda: None)
     with torch.set_grad_enabled(request.param == "grad"):
         yield request.param
 
@@ -240,8 +269,22 @@ def test_a_call_at_recorded_addresses_is_straight_code(checks: str) -> None:
     assert replay.general == 2  # the first call of each recording
     assert recorder.recordings == 2
     by_address = f"a0.data_ptr() == {x.data_ptr()} and a1.data_ptr() == {y.data_ptr()} and "
-    assert (by_address in replay.source) == (checks != "native")
-    assert ("ready" in replay.source) == (checks == "native")
+    assert (by_address in replay.source) == (checks in ("python", "grad"))
+    assert ("native" in replay.source) == (checks in ("native", "launch"))
+
+
+def test_the_native_call_launches_in_the_context_of_the_recording_alone(checks: str) -> None:
+    replay, recorder = replayed(lambda x: x + 1, torch.ones(3))
+    x = torch.zeros(3)
+    for call in range(4):
+        assert replay(x.fill_(call)).tolist() == [call + 1] * 3
+    if checks != "launch":
+        assert recorder.launched == 0
+        return
+    assert recorder.launched == 3  # all but the first, which records
+    recorder.context = CONTEXT + 1
+    assert replay(x.fill_(7)).tolist() == [8] * 3
+    assert recorder.launched == 3
 
 
 def test_one_tensor_given_out_twice_stays_one() -> None:

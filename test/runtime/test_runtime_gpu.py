@@ -13,7 +13,7 @@ from pass_bench.runtime import build_direct
 from pass_bench.runtime.checked import Checked
 from pass_bench.runtime.emit import written_source
 from pass_bench.runtime.fresh import fresh_copies
-from pass_bench.runtime.recorded import native_ready
+from pass_bench.runtime.recorded import native_replay
 from pass_bench.runtime.replay import Replay
 
 pytestmark = [
@@ -113,11 +113,33 @@ def test_replays_wait_for_the_stream_that_they_are_called_on(name: str) -> None:
             kept = checked.entry(*late).clone()
         stream.synchronize()
         assert identical(kept, expected)
-    assert "replay" in written_source(checked.entry.__code__)
+    assert "native" in written_source(checked.entry.__code__)
 
 
-def test_the_native_check_is_used() -> None:
-    assert native_ready() is not None
+@pytest.mark.parametrize("draws", [False, True])
+def test_replays_draw_random_numbers_as_calls_do(draws: bool) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x, 0.5) if draws else x * 2
+
+    x = torch.ones(64, 64, device="cuda")
+    checked = Checked(1, lambda kind: Replay(function, kind, frozenset), function, alignment=False)
+    outputs, seeds = [], (1, 1, 2, 2)
+    for _ in range(3):
+        checked.entry(x)
+    for seed in seeds:
+        torch.cuda.manual_seed(seed)
+        outputs.append([checked.entry(x).clone() for _ in range(3)])
+    for seed, several in zip(seeds, outputs, strict=True):
+        torch.cuda.manual_seed(seed)
+        for output in several:
+            assert torch.equal(output, function(x))
+    straight = written_source(checked.entry.__code__)
+    assert "native" in straight
+    assert ("replay" in straight) == draws or not hasattr(torch.cuda.CUDAGraph, "raw_cuda_graph_exec")
+
+
+def test_the_native_replay_is_used() -> None:
+    assert native_replay() is not None
     inputs = inputs_of("two_kernels")
     direct = build_direct(one_call(load_idiom("two_kernels")), inputs)
     checked = Checked(
@@ -125,7 +147,7 @@ def test_the_native_check_is_used() -> None:
     )
     for _ in range(3):
         checked.entry(*inputs)
-    assert "ready" in written_source(checked.entry.__code__)
+    assert "native" in written_source(checked.entry.__code__)
 
 
 def test_low_overhead_on_the_gpu() -> None:

@@ -51,6 +51,30 @@ def test_one_process_runs_the_model_of_many_graphs_and_holds_nothing_of_the_last
     assert pool.idle_pids == (first,)
 
 
+def test_what_looked_at_the_device_is_the_first_reference(
+    evaluator: Evaluator, make_sample: Callable[..., Path]
+) -> None:
+    references = evaluator._references
+    assert references is not None
+    (first,) = references.idle_pids
+    sample = read_sample(make_sample(graphs={"fine": GRAPH.format(body="return (in_0 + in_1,)")}))
+    (result,) = evaluator.evaluate(sample)
+    assert result.verdict is Verdict.CORRECT
+    assert references.idle_pids == (first,)
+
+
+def test_closing_ends_all_that_are_idle(evaluator: Evaluator) -> None:
+    assert evaluator._zygote is not None
+    pool = Pool(evaluator._zygote, "reference")
+    children = [evaluator._zygote.fork("reference") for _ in range(3)]
+    for child in children:
+        pool.add(child)
+    assert set(pool.idle_pids) == {child.pid for child in children}
+    pool.close()
+    assert pool.idle_pids == ()
+    assert not any(Path(f"/proc/{child.pid}").exists() for child in children)
+
+
 def test_one_that_dies_at_work_costs_its_graph_and_is_not_lent_again(
     evaluator: Evaluator, pool: Pool, make_sample: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
