@@ -15,9 +15,10 @@ from pass_bench.batch.executor import Measured, OnMeasured
 from pass_bench.batch.tasks import GraphTask
 from pass_bench.results.records import EnvironmentRecord, EvalSettings
 
-# A host's driver starts about four CUDA processes a second, two for each graph in work. Were all asked for at
-# once, all would be ready at the end; one after the other, the first is timed while the next ones start.
-STAGGER_S = 0.4
+# A host's driver starts about four CUDA processes a second, two for each graph in work, and holds up all
+# other calls meanwhile. Were they asked for as fast as it can, all would be ready at the end; with time to
+# breathe, the first is timed while the next ones start. A device times a graph in some 0.7 s.
+STAGGER_S, LEAST_STAGGER_S = 0.7, 0.4
 
 
 class LocalExecutor:
@@ -67,11 +68,12 @@ class LocalExecutor:
         waiting = deque(tasks)
         results: queue.Queue[Measured | BaseException | None] = queue.Queue()
         halted = threading.Event()
+        stagger_s = max(LEAST_STAGGER_S, STAGGER_S / len(self._devices))
 
         def work(device: DeviceWorkers, number: int) -> None:
             try:
                 if device.environment.device == "cuda":
-                    halted.wait(number * STAGGER_S)
+                    halted.wait(number * stagger_s)
                 if device.cores is not None:
                     os.sched_setaffinity(0, device.cores.rest)  # of this thread
                 while not halted.is_set() and not stop():
