@@ -10,7 +10,7 @@ processes from the start (where their memory lies). Whole evaluations: wall time
 start of the workers to their end, in turns; and of the graphs alone, the workers warm.
 
 Exit code 0: the 95 % interval of the timed calls lies within +-2 %, and an evaluation takes at most 1.5 times
-as long. `--seconds` bounds the run: no pair and no round begins after that.
+as long. `--seconds` bounds the run: no pair and no round begins after that. `--rounds 0`: timed calls alone.
 """
 
 from __future__ import annotations
@@ -160,6 +160,8 @@ def whole(
     """
     everything: Seconds = {True: [], False: []}
     graphs: Seconds = {True: [], False: []}
+    if not rounds:
+        return everything, graphs
     for number in range(rounds + 1):
         for guards in (True, False) if number % 2 else (False, True):
             if not number and not guards:
@@ -181,7 +183,9 @@ def whole(
 
 
 def times_as_long(seconds: Seconds) -> tuple[float, str]:
-    """The ratio of the medians, guards by none, and words for it."""
+    """The ratio of the medians, guards by none, and words for it; 0 where nothing was measured."""
+    if not seconds[True]:
+        return 0.0, "not measured"
     on, off = (statistics.median(seconds[guards]) for guards in (True, False))
     return on / off, f"{on:.2f} s against {off:.2f} s (medians of {len(seconds[True])}): {on / off:.2f} times"
 
@@ -224,7 +228,8 @@ def main() -> int:
         "timed calls, without regard to before: {:.4f} [{:.4f}, {:.4f}]".format(*plain),
         f"whole evaluation: {words}",
         f"its graphs alone: {times_as_long(alone)[1]}",
-        f"within 2 % and 1.5 times: {'yes' if held else 'no'}; {time.monotonic() - begin:.0f} s",
+        f"within 2 %{' and 1.5 times' if times else ''}: {'yes' if held else 'no'}; "
+        f"{time.monotonic() - begin:.0f} s",
     ]
     print("\n".join(lines))
     if options.out is not None:
