@@ -3,6 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
+FULL_STAMP := $(VENV)/.installed-full
 AGENT_STAMP := $(VENV)/.installed-agent
 SAMPLE ?= samples/fusible_subgraphs/bert-base-uncased/add_layer_norm
 
@@ -20,6 +21,11 @@ $(STAMP): requirements.txt pyproject.toml | $(BIN)/python
 
 $(DEV_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+# Without them the tests of Ray and of training skip.
+$(FULL_STAMP): $(DEV_STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,ray,train]'
 	touch $@
 
 install: $(STAMP)
@@ -47,7 +53,7 @@ test: lint  ## the seeded slice; see test-full for the full counts
 	$(BIN)/python -m pytest -n auto -m "not serial and not full"
 	$(BIN)/python -m pytest -m "serial and not full"
 
-test-full: lint
+test-full: lint $(FULL_STAMP)
 	$(BIN)/python -m pytest -n auto -m "not serial"
 	$(BIN)/python -m pytest -m serial
 

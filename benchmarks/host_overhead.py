@@ -85,9 +85,14 @@ def fusing_pass(length: int, function: Callable[..., Any]) -> PassRule:
     return PassRule("fuse", pattern, lambda x, y, w: (x, y, w, length), lambda: function)
 
 
+kept: list[list[torch.Tensor]] = []  # what was compiled on, so that no input comes to lie where it lay
+
+
 def compiled(name: str, length: int, inputs: list[torch.Tensor], rules: list[PassRule], device: str) -> Any:
     """A compiler's callable; says so where a pass did not match."""
-    made = compiler_named(name).compile(Chain(length), NAMES, [x.clone() for x in inputs], rules, device)  # type: ignore[arg-type]
+    copies = [x.clone() for x in inputs]
+    kept.append(copies)
+    made = compiler_named(name).compile(Chain(length), NAMES, copies, rules, device)  # type: ignore[arg-type]
     for report in made.reports:
         if not report.replaced:
             raise SystemExit(f"{name}, {length} operators: the pass did not match: {report.nearest_miss}")
@@ -170,7 +175,7 @@ def arms(length: int, inputs: list[torch.Tensor], device: str) -> dict[str, Call
 
 
 def elsewhere(call: Callable[..., Any], inputs: list[torch.Tensor]) -> Callable[..., Any]:
-    """A call whose inputs never come twice in a row at the same addresses."""
+    """A call whose inputs never come twice in a row at the same addresses, nor at those of a recording."""
     places = itertools.cycle([[x.clone() for x in inputs] for _ in range(2)])
     return lambda *_: call(*next(places))
 

@@ -30,9 +30,7 @@ def hold_device(devices: Sequence[str], stop: Callable[[], bool] = lambda: False
     folder = lock_folder()
     while True:
         for device in devices:
-            handle = os.open(
-                folder / f"device-{device.replace('/', '_')}.lock", os.O_RDWR | os.O_CREAT, 0o666
-            )
+            handle = _open(folder / f"device-{device.replace('/', '_')}.lock")
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -46,3 +44,11 @@ def hold_device(devices: Sequence[str], stop: Callable[[], bool] = lambda: False
         if stop():
             raise TimeoutError("no device became free in time")
         time.sleep(0.05)
+
+
+def _open(path: Path) -> int:
+    """Open a lock that another user may have made: flock needs no write access."""
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)

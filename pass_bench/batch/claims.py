@@ -14,7 +14,7 @@ from pass_bench.score.es import geometric_mean
 DRIFT = 0.02  # two honest runs of one machine differ by as much beyond their intervals
 WORSE_SHARE = 0.05
 
-Finding = Literal["holds", "faster", "slower", "verdict", "not timed"]
+Finding = Literal["holds", "faster", "slower", "verdict", "not timed", "left out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,24 @@ class Claim:
     measured: GraphResult
 
     @property
+    def left_out(self) -> bool:
+        """Whether the measurement says nothing: it failed for our reasons, or a CPU cannot repeat a GPU's."""
+        if self.measured.verdict is Verdict.INFRA:
+            return True
+        other_device = self.claimed.device != self.measured.device
+        return self.measured.verdict is Verdict.UNSUPPORTED_ON_CPU and other_device
+
+    @property
+    def better_than_found(self) -> bool:
+        """Whether a graph that is claimed to be correct was measured and is not."""
+        correct = Verdict.CORRECT
+        return self.claimed.verdict is correct and self.measured.verdict is not correct and not self.left_out
+
+    @property
     def finding(self) -> Finding:
         """What was found; "slower": the new interval lies below the claimed one by more than DRIFT."""
+        if self.left_out:
+            return "left out"
         if self.claimed.verdict is not self.measured.verdict:
             return "verdict"
         before, now = self.claimed.e2e, self.measured.e2e
@@ -54,10 +70,13 @@ def choose(results: Sequence[GraphResult], share: float, seed: int) -> list[Grap
 
 
 def hold(claims: Sequence[Claim]) -> bool:
-    """Whether no claimed verdict was better than what was found, and at most 5 % of the speeds are slower."""
-    if any(claim.finding == "verdict" and claim.measured.verdict is not Verdict.CORRECT for claim in claims):
+    """Whether no claimed verdict was better than what was found, and at most 5 % of the speeds are slower.
+
+    What was left out counts neither way.
+    """
+    if any(claim.better_than_found for claim in claims):
         return False
-    timed = [claim for claim in claims if claim.ratio is not None]
+    timed = [claim for claim in claims if claim.ratio is not None and not claim.left_out]
     slower = sum(claim.finding == "slower" for claim in timed)
     return slower <= WORSE_SHARE * len(timed)
 

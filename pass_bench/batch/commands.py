@@ -13,7 +13,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from pass_bench.batch.executor import Executor
+from pass_bench.batch.executor import default_jobs
 from pass_bench.batch.progress import BatchProgress
 from pass_bench.batch.run import RunCounts, run_tasks
 from pass_bench.batch.tasks import graph_tasks, parse_shard, sample_tasks
@@ -21,6 +21,7 @@ from pass_bench.compilers import compiler_named
 from pass_bench.errors import BadInput
 from pass_bench.results.records import EvalSettings
 from pass_bench.results.store import Retry, Store
+from pass_bench.worker.commands import parse_regimes
 
 
 @click.command("batch")
@@ -118,17 +119,13 @@ def _retry(names: Sequence[str]) -> Iterator[Retry]:
 
 
 def _settings(options: dict[str, Any]) -> EvalSettings:
-    regimes = tuple(part.strip() for part in options["regimes"].split(",") if part.strip())
-    for regime in regimes:
-        if regime not in ("recorded", "random", "special"):
-            raise BadInput(f"--regimes: unknown regime {regime!r}", expected="recorded, random, special")
     compiler_named(options["compiler"])
     return EvalSettings(
         compiler=options["compiler"],
         device="cpu" if options["devices"] == "cpu" else "auto" if options["devices"] == "auto" else "cuda",
         warmup=options["warmup"],
         trials=options["trials"],
-        regimes=regimes,
+        regimes=parse_regimes(options["regimes"]),
         timeout_s=options["timeout"],
         sandbox=options["sandbox"],
     )
@@ -140,24 +137,20 @@ def make_executor(settings: EvalSettings, compilers: Sequence[str], options: dic
     if options["executor"] == "ray":
         from pass_bench.batch.ray_executor import RayExecutor
 
-        return RayExecutor(settings, tuple(compilers), options["ray_address"])
+        if devices not in (["auto"], ["cpu"]):
+            raise BadInput(
+                f"--devices {options['devices']} with --executor ray, which gives out the GPUs itself",
+                expected="auto or cpu",
+            )
+        return RayExecutor(
+            settings, tuple(compilers), options["ray_address"], options["jobs"], hush=options["hush"]
+        )
     from pass_bench.batch.local import LocalExecutor
     from pass_bench.worker.evaluate import cuda_may_exist
 
     on_gpu = devices != ["cpu"] and cuda_may_exist()
     jobs = options["jobs"] or default_jobs(len(devices) if on_gpu else 0)
     return LocalExecutor(settings, tuple(compilers), devices, jobs, hush=options["hush"])
-
-
-def default_jobs(gpus: int) -> int:
-    """Return how many graphs to have in work per device.
-
-    One is timed while the others prepare, each on a core or two. On the CPU itself, the default is one: what
-    verifies with all cores would wait for the timed one anyway.
-    """
-    if not gpus:
-        return 1
-    return max(2, min(8, len(os.sched_getaffinity(0)) // (2 * gpus)))
 
 
 def parse_devices(text: str) -> list[str]:
@@ -189,6 +182,3 @@ def stop_on_interrupt(console: Console) -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-__all__ = ["Executor", "batch_command"]

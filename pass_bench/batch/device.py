@@ -79,7 +79,10 @@ class DeviceWorkers:
             return self._failed(task, evaluator, Verdict.COMPILE_FAIL, str(names))
         if not names:
             return self._failed(task, evaluator, Verdict.PASS_MISS, "the manifest lists no pass")
-        return evaluator.evaluate_graph(owner.sample, task.index, names=names, pass_dir=owner.pass_dir)
+        const = owner.sample.const_pass_dir
+        return evaluator.evaluate_graph(
+            owner.sample, task.index, names=names, pass_dir=owner.pass_dir, const_pass_dir=const
+        )
 
     def _names(self, owner: SampleTask, evaluator: Evaluator, compiler: str) -> tuple[str, ...] | BadInput:
         """Check a pass set once and remember what came out."""
@@ -87,7 +90,9 @@ class DeviceWorkers:
         with self._lock:
             if place not in self._checks:
                 try:
-                    self._checks[place] = evaluator.check(owner.sample, owner.pass_dir)
+                    self._checks[place] = evaluator.check(
+                        owner.sample, owner.pass_dir, owner.sample.const_pass_dir
+                    )
                 except BadInput as error:
                     self._checks[place] = error
             return self._checks[place]

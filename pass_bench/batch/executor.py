@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -35,3 +36,16 @@ class Executor(Protocol):
         No task is begun once `stop()` is true; those that run are finished. Raises HarnessFailure.
         """
         ...
+
+
+def default_jobs(gpus: int, processors: int | None = None) -> int:
+    """Return how many graphs to have in work per device of a machine, this one unless `processors` is given.
+
+    One is timed while the others prepare, each on a core or two. On the CPU itself, the default is one: what
+    verifies with all cores would wait for the timed one anyway.
+    """
+    if not gpus:
+        return 1
+    if processors is None:
+        processors = len(os.sched_getaffinity(0))
+    return max(2, min(8, processors // (2 * gpus)))

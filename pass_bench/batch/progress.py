@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
+from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console
@@ -11,7 +12,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from pass_bench.batch.executor import Measured
 from pass_bench.results.records import GraphResult
-from pass_bench.results.verdict import Verdict
 from pass_bench.score.outcome import Outcome, outcome_of
 from pass_bench.score.summary import mean_score, summarize
 
@@ -25,13 +25,11 @@ class RunningScore:
         self._compiler = compiler
         self._outcomes: dict[str, list[Outcome]] = defaultdict(list)
         self._scores: dict[str, float | None] = {}
-        self.verdicts: Counter[Verdict] = Counter()
 
     def add(self, sample: str, result: GraphResult) -> None:
         """Take a result; those of a baseline compiler do not count."""
         if result.compiler != self._compiler:
             return
-        self.verdicts[result.verdict] += 1
         self._outcomes[sample].append(outcome_of(result))
         self._scores[sample] = summarize(self._outcomes[sample]).score
 
@@ -48,7 +46,7 @@ class BatchProgress:
         self._console = console
         self._score = RunningScore(compiler)
         self._start = self._said = time.monotonic()
-        self._total = self._done = self._skipped = 0
+        self._total = self._done = 0
         self._bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(),
@@ -71,12 +69,14 @@ class BatchProgress:
     ) -> None:
         self._bar.stop()
 
-    def begin(self, asked: int, skipped: int) -> None:
-        """Say how much there is to do."""
-        self._total, self._skipped = asked - skipped, skipped
+    def begin(self, asked: int, skipped: Sequence[GraphResult]) -> None:
+        """Say how much there is to do; the results that are there count in the score."""
+        self._total = asked - len(skipped)
+        for result in skipped:
+            self._score.add(result.sample, result)
         self._start = self._said = time.monotonic()
         self._bar.update(self._task, total=self._total)
-        already = f", {skipped} already in the store" if skipped else ""
+        already = f", {len(skipped)} already in the store" if skipped else ""
         self._console.print(f"{asked} graphs{already}", highlight=False)
 
     def add(self, measured: Measured) -> None:

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pass_bench.batch.executor import Measured, OnMeasured
+from pass_bench.batch.executor import Measured, OnMeasured, default_jobs
+from pass_bench.batch.local import STAGGER_S
 from pass_bench.batch.tasks import GraphTask
 from pass_bench.errors import BadInput, HarnessFailure
 from pass_bench.results.records import EnvironmentRecord, EvalSettings
 
 
 class RayDevice:
-    """The actor: the workers of one device of its node. Samples must lie at the same paths on every node."""
+    """The actor: the workers of one device of its node. Samples must lie at the same paths on every node.
 
-    def __init__(self, settings: str, compilers: tuple[str, ...], on_gpu: bool, threads: str | None):
+    Up to `jobs` calls of `evaluate` come at once, each in a thread of its own: see `LocalExecutor`.
+    """
+
+    def __init__(
+        self,
+        settings: str,
+        compilers: tuple[str, ...],
+        on_gpu: bool,
+        threads: str | None,
+        jobs: int,
+        hush: bool,
+    ):
         from pass_bench.batch.device import DeviceWorkers
 
         # Ray sets this to the CPUs asked for, which would make the CPU's part another measurement.
@@ -27,8 +40,9 @@ class RayDevice:
             os.environ["OMP_NUM_THREADS"] = threads
         visible = os.environ.get("CUDA_VISIBLE_DEVICES") if on_gpu else None
         parsed = EvalSettings.model_validate_json(settings)
-        self._workers = DeviceWorkers(parsed, compilers, visible)
+        self._workers = DeviceWorkers(parsed, compilers, visible, hush)
         self._workers.__enter__()
+        self._starts = iter(range(jobs if self._workers.environment.device == "cuda" else 0))
 
     def environment(self) -> str:
         """The environment record as JSON."""
@@ -36,6 +50,9 @@ class RayDevice:
 
     def evaluate(self, task: GraphTask) -> str:
         """Measure one graph; returns the result as JSON."""
+        time.sleep(next(self._starts, 0) * STAGGER_S)
+        if self._workers.cores is not None:
+            os.sched_setaffinity(0, self._workers.cores.rest)  # of this thread
         return self._workers.evaluate(task).model_dump_json()
 
     def node(self) -> str:
@@ -52,10 +69,18 @@ class RayDevice:
 class RayExecutor:
     """One actor per GPU of the cluster (`num_gpus=1`), or one per node on the CPU.
 
-    `address` joins a running cluster; None follows RAY_ADDRESS, else starts Ray on this machine.
+    `address` joins a running cluster; None follows RAY_ADDRESS, else starts Ray on this machine. `jobs`
+    graphs are in work per actor, None for the default of the kind of device. `hush`: see `Evaluator`.
     """
 
-    def __init__(self, settings: EvalSettings, compilers: tuple[str, ...], address: str | None = None):
+    def __init__(
+        self,
+        settings: EvalSettings,
+        compilers: tuple[str, ...],
+        address: str | None = None,
+        jobs: int | None = None,
+        hush: bool = True,
+    ):
         try:
             import ray
         except ImportError:
@@ -66,6 +91,8 @@ class RayExecutor:
         self._settings = settings
         self._compilers = compilers
         self._address = address
+        self._jobs = jobs
+        self._hush = hush
         self._actors: list[Any] = []
         self._environments: dict[int, EnvironmentRecord] = {}
         self._started = False
@@ -114,13 +141,14 @@ class RayExecutor:
         gpus = int(ray.cluster_resources().get("GPU", 0))
         if self._settings.device == "cuda" and not gpus:
             raise BadInput("--devices: the Ray cluster has no GPU", expected="cpu or auto there")
-        arguments = (self._settings.model_dump_json(), self._compilers)
+        on_gpu = self._settings.device != "cpu" and gpus > 0
+        jobs = self._jobs = self._jobs or (self._default_jobs() if on_gpu else default_jobs(0))
         threads = os.environ.get("OMP_NUM_THREADS")
-        actor_class = ray.remote(RayDevice)
-        if self._settings.device != "cpu" and gpus:
+        arguments = (self._settings.model_dump_json(), self._compilers, on_gpu, threads, jobs, self._hush)
+        actor_class = ray.remote(max_concurrency=jobs)(RayDevice)
+        if on_gpu:
             self._actors = [
-                actor_class.options(num_gpus=1, num_cpus=1).remote(*arguments, True, threads)
-                for _ in range(gpus)
+                actor_class.options(num_gpus=1, num_cpus=1).remote(*arguments) for _ in range(gpus)
             ]
         else:
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -131,7 +159,7 @@ class RayExecutor:
             self._actors = [
                 actor_class.options(
                     num_cpus=1, scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-                ).remote(*arguments, False, threads)
+                ).remote(*arguments)
                 for node in nodes
             ]
         try:
@@ -140,6 +168,11 @@ class RayExecutor:
             raise HarnessFailure(f"a Ray worker could not start: {str(error).splitlines()[-1]}") from None
         for place, text in enumerate(texts):
             self._environments[place] = EnvironmentRecord.model_validate_json(text)
+
+    def _default_jobs(self) -> int:
+        """The least of the defaults of the nodes with GPUs: which actor comes to lie where is not known."""
+        resources = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        return min(default_jobs(int(r["GPU"]), int(r.get("CPU", 1))) for r in resources if r.get("GPU"))
 
     def nodes(self) -> list[str]:
         """The node of each device."""
@@ -154,7 +187,7 @@ class RayExecutor:
         ray = self._ray
         waiting = deque(tasks)
         running: dict[Any, tuple[int, GraphTask]] = {}
-        idle = list(range(len(self._actors)))
+        idle = list(range(len(self._actors))) * (self._jobs or 1)
         while waiting or running:
             while idle and waiting and not stop():
                 place, task = idle.pop(0), waiting.popleft()

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from pass_bench.batch.executor import Executor, Measured
 from pass_bench.batch.tasks import GraphTask
-from pass_bench.results.keys import environment_id, result_key, settings_id
-from pass_bench.results.records import EnvironmentRecord, EvalSettings
+from pass_bench.results.keys import measured_key
+from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult
 from pass_bench.results.store import Retry, Store, StoredResult
 
 
@@ -29,13 +29,13 @@ class RunCounts:
 
 def task_key(task: GraphTask, settings: EvalSettings, environment: EnvironmentRecord) -> str:
     """Return the store's key of a task measured with these settings in this environment."""
-    return result_key(
+    return measured_key(
+        sample=task.owner.name,
         graph=task.graph_key,
         position=task.index,
-        passes=f"{task.owner.name}\0{task.pass_key}",
-        settings=settings_id(settings.model_copy(update={"compiler": task.compiler})),
-        environment=environment_id(environment),
-        harness=environment.harness,
+        passes=task.pass_key,
+        settings=settings.model_copy(update={"compiler": task.compiler}),
+        environment=environment,
     )
 
 
@@ -45,11 +45,19 @@ def pending(
     environments: Iterable[EnvironmentRecord],
     store: Store,
     retry: Sequence[Retry],
-) -> list[GraphTask]:
-    """Return the tasks that the store does not have for any of the environments."""
+) -> tuple[list[GraphTask], list[str]]:
+    """Return the tasks that the store has for none of the environments, and the keys of the others."""
     done = store.done(retry)
     places = list(environments)
-    return [task for task in tasks if not any(task_key(task, settings, place) in done for place in places)]
+    todo, there = [], []
+    for task in tasks:
+        keys = (task_key(task, settings, place) for place in places)
+        found = next((key for key in keys if key in done), None)
+        if found is None:
+            todo.append(task)
+        else:
+            there.append(found)
+    return todo, there
 
 
 def run_tasks(
@@ -61,12 +69,15 @@ def run_tasks(
     submission: str = "",
     retry: Sequence[Retry] = (),
     stop: Callable[[], bool] = lambda: False,
-    on_start: Callable[[int, int], None] = lambda asked, skipped: None,
+    on_start: Callable[[int, Sequence[GraphResult]], None] = lambda asked, skipped: None,
     on_measured: Callable[[Measured], None] = lambda measured: None,
 ) -> RunCounts:
-    """Measure what is missing and append it to the store as it comes. Raises HarnessFailure."""
-    todo = pending(tasks, settings, executor.environments(), store, retry)
-    on_start(len(tasks), len(tasks) - len(todo))
+    """Measure what is missing and append it to the store as it comes. Raises HarnessFailure.
+
+    `on_start` is called with the number of tasks and the results that are there.
+    """
+    todo, there = pending(tasks, settings, executor.environments(), store, retry)
+    on_start(len(tasks), store.results(there))
     measured = 0
 
     def keep(item: Measured) -> None:

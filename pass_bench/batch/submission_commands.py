@@ -12,12 +12,12 @@ from rich.table import Table
 
 from pass_bench.batch.archive import Unpacked, pack, unpack
 from pass_bench.batch.claims import Claim, choose, hold, mean_ratio
-from pass_bench.batch.commands import default_jobs, parse_devices
-from pass_bench.batch.executor import Measured
+from pass_bench.batch.commands import parse_devices
+from pass_bench.batch.executor import Measured, default_jobs
 from pass_bench.batch.local import LocalExecutor
 from pass_bench.batch.tasks import GraphTask, graph_tasks, sample_tasks
 from pass_bench.compilers import compiler_named
-from pass_bench.errors import BadInput
+from pass_bench.errors import BadInput, HarnessFailure
 from pass_bench.results.records import EvalSettings, GraphResult
 from pass_bench.results.store import read_results, read_store
 
@@ -67,7 +67,7 @@ def verify_command(
         if not chosen:
             raise BadInput("claims no scored graph", path=archive)
         claims = _measure(unpacked, chosen, targets, root, devices)
-    _print(claims, unpacked.manifest.submission, seed)
+    print_claims(claims, unpacked.manifest.submission, seed)
 
 
 def _measure(
@@ -101,7 +101,8 @@ def _measure(
     return claims
 
 
-def _print(claims: list[Claim], submission: str, seed: int) -> None:
+def print_claims(claims: list[Claim], submission: str, seed: int) -> None:
+    """Print what was found. Raises HarnessFailure if all was left out."""
     table = Table(box=None, pad_edge=False)
     for heading in ("graph", "compiler", "claimed", "measured", "finding"):
         table.add_column(heading, overflow="fold")
@@ -121,10 +122,17 @@ def _print(claims: list[Claim], submission: str, seed: int) -> None:
         click.echo(
             f"measured on another device than claimed ({', '.join(sorted(machines))}): speeds may differ"
         )
-    ratio = mean_ratio(claims)
+    judged = [claim for claim in claims if not claim.left_out]
+    left_out = len(claims) - len(judged)
+    if left_out:
+        click.echo(f"{left_out} of {len(claims)} graphs are left out: they could not be measured here")
+    if not judged:
+        first = claims[0].measured
+        raise HarnessFailure(f"no claim could be measured again: {first.reason or first.verdict.value}")
+    ratio = mean_ratio(judged)
     words = "" if ratio is None else f", measured / claimed speedup {ratio:.3f}"
     click.echo(
-        f"{submission}: the claims {'hold' if hold(claims) else 'do NOT hold'} on {len(claims)} graphs"
+        f"{submission}: the claims {'hold' if hold(judged) else 'do NOT hold'} on {len(judged)} graphs"
     )
     click.echo(f"seed {seed}{words}")
 

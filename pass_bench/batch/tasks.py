@@ -136,7 +136,7 @@ def graph_tasks(
     chosen = samples[:limit] if limit is not None else samples
     tasks = []
     for task in chosen[shard[0] - 1 :: shard[1]]:
-        pass_key = pass_set_id(task.pass_dir)
+        pass_key = pass_set_id(task.pass_dir, task.sample.const_pass_dir)
         for index, reference in enumerate(task.sample.graphs):
             key = graph_id(reference.path)
             for compiler, uses_passes in compilers:

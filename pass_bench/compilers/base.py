@@ -55,11 +55,13 @@ class Compiler(Protocol):
     `uses_passes`: whether passes are applied, so that a graph on which none matched is a miss.
     `model_only`: whether it runs the model as it is, so that one process can serve for many graphs.
     `preload`: groups of modules that the zygote should import beforehand (worker/zygote.py).
+    `devices`: the types of devices that it compiles for.
     """
 
     uses_passes: bool
     model_only: bool
     preload: tuple[str, ...]
+    devices: tuple[str, ...]
 
     def compile(
         self,

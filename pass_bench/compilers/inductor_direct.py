@@ -14,6 +14,7 @@ class InductorDirect:
     uses_passes = False
     model_only = False
     preload: tuple[str, ...] = ("base", "dynamo", "rewrite", "inductor")
+    devices: tuple[str, ...] = ("cpu", "cuda")
 
     def compile(
         self, module: Any, graph: Any, inputs: Sequence[Any], rules: Sequence[Any], device: str

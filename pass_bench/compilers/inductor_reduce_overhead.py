@@ -16,6 +16,7 @@ class InductorReduceOverhead:
     uses_passes = False
     model_only = False
     preload: tuple[str, ...] = ("base", "dynamo", "inductor")
+    devices: tuple[str, ...] = ("cpu", "cuda")
 
     def compile(
         self, module: Any, graph: Any, inputs: Sequence[Any], rules: Sequence[Any], device: str

@@ -14,6 +14,7 @@ class Nope:
     uses_passes = False
     model_only = True
     preload: tuple[str, ...] = ("base",)
+    devices: tuple[str, ...] = ("cpu", "cuda")
 
     def compile(
         self, module: Any, graph: Any, inputs: Sequence[Any], rules: Sequence[Any], device: str

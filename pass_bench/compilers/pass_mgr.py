@@ -34,6 +34,7 @@ class PassMgr:
     uses_passes = True
     model_only = False
     preload: tuple[str, ...] = ("base", "dynamo", "rewrite")
+    devices: tuple[str, ...] = ("cpu", "cuda")
 
     def compile(
         self, module: Any, graph: Any, inputs: Sequence[Any], rules: Sequence[Any], device: str

@@ -14,6 +14,7 @@ class PassMgrDirect:
     uses_passes = True
     model_only = False
     preload: tuple[str, ...] = ("base", "dynamo", "rewrite")
+    devices: tuple[str, ...] = ("cpu", "cuda")
 
     def compile(
         self, module: Any, graph: Any, inputs: Sequence[Any], rules: Sequence[Any], device: str
@@ -23,7 +24,12 @@ class PassMgrDirect:
 
         rewritten = rewrite(capture(module, graph), rules, inputs)
         try:
-            call = build_direct(rewritten.module, inputs)  # runs the graph once, on copies
+            call = build_direct(rewritten.module, inputs)  # runs the graph some times, on copies
         except Exception as error:
             raise CallFailed(str(error)) from error
-        return Compiled(call, rewritten.reports, note="; ".join(call.report().unplanned))
+        report = call.report()
+        unsettled = [
+            f"{name} is not planned yet: no two recordings in a row agree" for name in report.pending
+        ]
+        note = "; ".join(dict.fromkeys([*report.unplanned, *unsettled]))  # one function may have many calls
+        return Compiled(call, rewritten.reports, note=note)

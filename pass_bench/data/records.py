@@ -108,9 +108,10 @@ class GraphRef:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sample directory: the graphs of its graph_list.txt, its pass_dir, and its uids if it has any."""
+    """A sample directory: the graphs of its graph_list.txt, its pass_dir, uids and const_pass_dir if any."""
 
     path: Path
     graphs: tuple[GraphRef, ...]
     pass_dir: Path
     uids: tuple[str, ...] | None = None
+    const_pass_dir: Path | None = None

@@ -14,7 +14,8 @@ CONST_MANIFEST = "sorted_input_pass_rule_names.json"
 
 
 def read_sample(path: Path | str) -> Sample:
-    """Read a sample directory: its graph_list.txt, where every listed graph is, its pass_dir and uids.
+    """Read a sample directory: its graph_list.txt, where every listed graph is, its pass_dir,
+    const_pass_dir and uids.
 
     `graphs`, `pass_dir` and `pass_bench` may be links. Listed paths are relative to the sample directory and
     must exist. Raises BadInput for a missing or empty list and for a listed graph that is not there.
@@ -36,7 +37,14 @@ def read_sample(path: Path | str) -> Sample:
         graphs.append(GraphRef(listed, graph))
     if not graphs:
         raise BadInput("lists no graph", path=file, expected="one graph path per line")
-    return Sample(path=path, graphs=tuple(graphs), pass_dir=path / "pass_dir", uids=_read_uids(path))
+    const = path / "const_pass_dir"
+    return Sample(
+        path=path,
+        graphs=tuple(graphs),
+        pass_dir=path / "pass_dir",
+        uids=_read_uids(path),
+        const_pass_dir=const if const.is_dir() else None,
+    )
 
 
 def _read_uids(path: Path) -> tuple[str, ...] | None:
@@ -76,3 +84,17 @@ def read_manifest(pass_dir: Path | str, name: str = MANIFEST) -> tuple[str, ...]
         if not (pass_dir / f"{stem}.py").is_file():
             raise BadInput(f"names {stem}, but there is no {stem}.py", path=file, expected=f"{stem}.py")
     return tuple(names)
+
+
+def read_const_names(pass_dir: Path, const_pass_dir: Path) -> tuple[str, ...]:
+    """The stems of the passes of a const_pass_dir, in the order in which they apply, ahead of pass_dir's.
+
+    In the order of a sorted_input_pass_rule_names.json (there or in pass_dir), else of its own manifest, else
+    by name. Raises BadInput as `read_manifest` does.
+    """
+    for manifest in (const_pass_dir / CONST_MANIFEST, pass_dir / CONST_MANIFEST):
+        if manifest.exists():
+            return read_manifest(const_pass_dir, str(manifest.resolve()))
+    if (const_pass_dir / MANIFEST).exists() or not const_pass_dir.is_dir():
+        return read_manifest(const_pass_dir)
+    return tuple(sorted(p.stem for p in const_pass_dir.glob("*.py") if not p.stem.startswith("_")))

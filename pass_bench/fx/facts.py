@@ -20,7 +20,7 @@ from torch import fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pass_bench.fx import static_facts
-from pass_bench.fx.trace import leaves
+from pass_bench.fx.trace import attribute, leaves
 
 
 @dataclass(frozen=True)
@@ -250,14 +250,8 @@ class _FakeRun:
         if node.op == "call_method":
             return getattr(args[0], str(node.target))(*args[1:], **kwargs)
         if node.op == "get_attr":
-            return self._fake(_attribute(self.gm, str(node.target)))
+            return self._fake(attribute(self.gm, str(node.target)))
         if node.op == "call_module":
             return self.gm.get_submodule(str(node.target))(*args, **kwargs)
         assert callable(node.target)
         return node.target(*args, **kwargs)
-
-
-def _attribute(module: Any, path: str) -> Any:
-    for name in path.split("."):
-        module = getattr(module, name)
-    return module

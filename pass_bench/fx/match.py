@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import fx
 
 from pass_bench.fx.canonical import Form, forms
@@ -20,7 +19,7 @@ from pass_bench.fx.literals import same_literal, show
 from pass_bench.fx.order import Order
 from pass_bench.fx.plan import Pattern, Step
 from pass_bench.fx.signature import MISSING
-from pass_bench.fx.trace import leaves
+from pass_bench.fx.trace import attribute, leaves
 
 STEP_LIMIT = 200_000
 MATCH_LIMIT = 20_000
@@ -281,7 +280,7 @@ class _Searcher:
 
     def _same_attribute(self, wanted: fx.Node, given: fx.Node) -> bool:
         return same_literal(
-            _attribute(self.pattern.gm, str(wanted.target)), _attribute(self.view.gm, str(given.target))
+            attribute(self.pattern.gm, str(wanted.target)), attribute(self.view.gm, str(given.target))
         )
 
     def _possible(self, wanted: Any, given: Any) -> bool:
@@ -385,9 +384,3 @@ def _unfold(wanted: Any, given: Any) -> list[tuple[Any, Any]] | None:
             return None
         return [(wanted[key], given[key]) for key in wanted]
     return [] if same_literal(wanted, given) else None
-
-
-def _attribute(module: Any, path: str) -> torch.Tensor | Any:
-    for name in path.split("."):
-        module = getattr(module, name)
-    return module

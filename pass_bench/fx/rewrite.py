@@ -26,11 +26,6 @@ class Rewritten:
     module: fx.GraphModule
     reports: tuple[PassReport, ...]
 
-    @property
-    def matched(self) -> bool:
-        """Whether any pass matched."""
-        return any(report.matched for report in self.reports)
-
 
 def rewrite(gm: fx.GraphModule, rules: Sequence[PassRule], inputs: Sequence[Any] | None = None) -> Rewritten:
     """Apply passes in order; each sees the graph that the ones before it left.

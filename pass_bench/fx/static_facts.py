@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -98,8 +97,4 @@ def _draws_nothing(form: Form) -> bool:
 
 def nodes_in(value: Any) -> list[fx.Node]:
     """The nodes in nested arguments."""
-    return [leaf for leaf in _flat(value) if isinstance(leaf, fx.Node)]
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    return leaves(value)
+    return [leaf for leaf in leaves(value) if isinstance(leaf, fx.Node)]

@@ -166,6 +166,13 @@ def has_proxy(value: Any) -> bool:
     return any(isinstance(leaf, fx.Proxy) for leaf in leaves(value))
 
 
+def attribute(module: Any, path: str) -> Any:
+    """What a dotted path names in a module: a parameter, a buffer."""
+    for name in path.split("."):
+        module = getattr(module, name)
+    return module
+
+
 def leaves(value: Any) -> Iterator[Any]:
     """The non-container values in nested tuples, lists, dicts and slices."""
     if isinstance(value, tuple | list):

@@ -80,6 +80,18 @@ IMPORTS = words(
     fractions inspect sys types
     """
 )
+_TYPING = words(  # names for annotations, and what returns its argument; the rest evaluates text
+    """
+    Annotated Any AnyStr AsyncIterable AsyncIterator Awaitable BinaryIO Callable ChainMap ClassVar
+    Collection Concatenate Container Counter DefaultDict Deque Dict Final FrozenSet Generator Generic
+    Hashable IO ItemsView Iterable Iterator KeysView List Literal LiteralString Mapping Match
+    MutableMapping MutableSequence MutableSet NamedTuple Never NewType NoReturn NotRequired Optional
+    OrderedDict ParamSpec Pattern Protocol Required Reversible Self Sequence Set Sized SupportsFloat
+    SupportsIndex SupportsInt Text TextIO Tuple Type TYPE_CHECKING TypeAlias TypeAliasType TypedDict
+    TypeGuard TypeIs TypeVar TypeVarTuple Union Unpack ValuesView assert_never assert_type cast final
+    no_type_check overload override runtime_checkable
+    """
+)
 ONLY = {  # of these modules nothing else
     "inspect": {"signature", "Signature", "Parameter"},
     "sys": {"version_info", "maxsize", "float_info", "byteorder"},
@@ -92,6 +104,20 @@ ONLY = {  # of these modules nothing else
     ),
     "contextlib": {"nullcontext", "contextmanager", "suppress"},
     "copy": {"copy", "deepcopy"},
+    "string": words(  # `Formatter` looks up attributes by name
+        """
+        ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits punctuation printable
+        whitespace capwords Template
+        """
+    ),
+    "typing": _TYPING,
+    "typing_extensions": _TYPING,
+    "logging": words(  # handlers and `basicConfig` open files
+        """
+        getLogger Logger NullHandler NOTSET DEBUG INFO WARNING ERROR CRITICAL debug info warning error
+        critical exception log
+        """
+    ),
 }
 FORBIDDEN_MODULES = words(
     """

@@ -7,6 +7,8 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
+MAX_GHOSTS = 8  # kernels that are left out in turn; of more, so many are drawn
+
 
 class KernelLog:
     """Counts launches by kernel within `watching`, in order of first launch; a silenced one does nothing."""

@@ -41,7 +41,6 @@ def restrict(
     write: Iterable[Path],
     devices: Iterable[Path] = (),
     change: Iterable[Path] = (),
-    may_signal_outside: bool = False,
 ) -> int:
     """Confine the calling thread and its children to the given trees; returns the Landlock version used.
 
@@ -54,7 +53,7 @@ def restrict(
     if version == 0:
         raise OSError(38, "the kernel has no Landlock")
     handled = _RIGHTS_BY_ABI.get(version, _RIGHTS_BY_ABI[5])
-    scoped = 0 if version < 6 else (1 | (0 if may_signal_outside else 2))
+    scoped = 0 if version < 6 else 0b11
     attributes = _Ruleset(handled, 0b11 if version >= 4 else 0, scoped)
     size = 8 if version < 4 else (16 if version < 6 else 24)
     ruleset = call("landlock_create_ruleset", attributes, size, 0)

@@ -12,16 +12,14 @@ from dataclasses import dataclass
 class Limits:
     """What one graph's child may use; sizes in bytes.
 
-    `processes` counts threads too (an OpenMP pool has one per core). `memory` is no rlimit (RLIMIT_AS breaks
+    `processes` counts threads too (an OpenMP pool has one per core). Memory has no rlimit (RLIMIT_AS breaks
     CUDA, which reserves far more address space than it uses): the supervisor polls it, see `processes.py`.
     """
 
     processes: int = 256 + 8 * (os.cpu_count() or 1)
     file_size: int = 2 << 30
     open_files: int = 4096
-    memory: int = 8 << 30
     tmp: int = 2 << 30
-    output: int = 1 << 20  # of captured stdout and stderr, each
 
 
 def apply(limits: Limits) -> None:

@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict
 
 from pass_bench.data import read_graph, read_manifest, read_sample
 from pass_bench.data.records import Sample
+from pass_bench.data.sample import read_const_names
 from pass_bench.errors import BadInput, PassBenchError
 from pass_bench.guard.sandbox import SandboxSpec, enter
-from pass_bench.guard.source_rules import check_pass_dir
+from pass_bench.guard.source_rules import check_passes
 from pass_bench.results.records import PassReport, Violation
 
 TIMEOUT_S = 300.0
@@ -97,18 +98,22 @@ def check_sample(
     """
     sample = read_sample(path)
     folder = (pass_dir or sample.pass_dir).absolute()
-    names = read_manifest(folder)
-    violations = check_pass_dir(folder)
+    const = sample.const_pass_dir.absolute() if sample.const_pass_dir is not None else None
+    first = () if const is None else read_const_names(folder, const)
+    names = tuple(dict.fromkeys((*first, *read_manifest(folder))))
+    violations = check_passes(folder, const)
     if violations or not match:
         return CheckReport(sample=str(path), passes=names, violations=violations)
-    graphs, error = _in_child(sample, folder, device)
+    graphs, error = _in_child(sample, folder, const, device)
     matched = {
         name: sum(1 for g in graphs for p in g.passes if p.name == name and p.replaced) for name in names
     }
     return CheckReport(sample=str(path), passes=names, graphs=graphs, error=error, matched_by=matched)
 
 
-def _in_child(sample: Sample, pass_dir: Path, device: str) -> tuple[tuple[GraphMatches, ...], str]:
+def _in_child(
+    sample: Sample, pass_dir: Path, const: Path | None, device: str
+) -> tuple[tuple[GraphMatches, ...], str]:
     """Load and match in a boxed fork; what comes back is checked like any hostile text."""
     import torch
 
@@ -123,11 +128,12 @@ def _in_child(sample: Sample, pass_dir: Path, device: str) -> tuple[tuple[GraphM
         os.close(read_end)
         try:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            shown = (pass_dir.resolve(), sample.path.resolve())
+            shown = tuple(path.resolve() for path in (pass_dir, const, sample.path) if path is not None)
             tempfile.tempdir = None  # the parent's is not among what the box shows
             own = {"PATH": os.environ.get("PATH", ""), "HOME": "/tmp", "TRITON_INTERPRET": "1"}
             enter(SandboxSpec(read_only=shown, keep_fds=(write_end,), environment=own))
-            answer = _match(texts, [reference.listed for reference in sample.graphs], pass_dir, device)
+            listed = [reference.listed for reference in sample.graphs]
+            answer = _match(texts, listed, pass_dir, const, device)
         except PassBenchError as error:
             answer = {"bad": str(error)}
         except BaseException as error:
@@ -145,14 +151,16 @@ def _in_child(sample: Sample, pass_dir: Path, device: str) -> tuple[tuple[GraphM
     return _parsed(raw)
 
 
-def _match(graphs: list, listed: list[str], pass_dir: Path, device: str) -> dict:  # type: ignore[type-arg]
+def _match(  # type: ignore[type-arg]
+    graphs: list, listed: list[str], pass_dir: Path, const: Path | None, device: str
+) -> dict:
     from pass_bench.fx import capture, load_module, rewrite
     from pass_bench.inputs import make_inputs
     from pass_bench.passes import load_passes
 
     found = []
     for kind in ("cpu", "cuda") if device == "any" else (device,):
-        rules = load_passes(pass_dir, device=kind).rules
+        rules = load_passes(pass_dir, const, device=kind).rules
         for graph, name in zip(graphs, listed, strict=True) if rules else ():
             entry: dict = {"graph": name, "device": kind}  # type: ignore[type-arg]
             try:

@@ -1,4 +1,4 @@
-"""Watching and ending a child with everything it started, from outside."""
+"""Watching a child with everything it started, from outside."""
 
 from __future__ import annotations
 
@@ -32,42 +32,6 @@ def resident_bytes(pids: list[int]) -> int:
             private += (int(fields[1]) - int(fields[2])) * _PAGE
             shared = max(shared, int(fields[2]) * _PAGE)
     return private + shared
-
-
-def kill_tree(pid: int, *, timeout_s: float = 2.0) -> float:
-    """Kill `pid`, its group and all its descendants; returns the seconds until the last was gone.
-
-    The caller need not be the parent; zombies count as gone. Raises TimeoutError where a process outlives
-    `timeout_s` (one in an uninterruptible call into a GPU driver, say).
-    """
-    start = time.monotonic()
-    known: dict[int, str] = {}
-    while True:
-        for each in descendants(pid):
-            if (born := _born(each)) is not None:
-                known.setdefault(each, born)
-        with contextlib.suppress(OSError):
-            if os.getpgid(pid) == pid and pid != os.getpgrp():
-                os.killpg(pid, signal.SIGKILL)
-        for each, born in known.items():
-            if _born(each) == born:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(each, signal.SIGKILL)
-        if not any(_born(each) == born for each, born in known.items()):
-            return time.monotonic() - start
-        if time.monotonic() - start > timeout_s:
-            left = [each for each, born in known.items() if _born(each) == born]
-            raise TimeoutError(f"processes {left} outlived a SIGKILL by {timeout_s} s")
-        time.sleep(0.005)
-
-
-def _born(pid: int) -> str | None:
-    """Start time of a process in ticks, None where it is gone or a zombie."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else fields[19]
 
 
 def busy_threads(pid: int, samples: int = 8, interval_s: float = 0.008) -> float:

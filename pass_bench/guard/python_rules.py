@@ -54,7 +54,12 @@ class Checker:
             self._children(node, top)
 
     def _children(self, node: ast.AST, top: bool = False) -> None:
+        bound = _bound(node)
+        if bound is not None:
+            self._target(bound)
         for child in ast.iter_child_nodes(node):
+            if child is bound:
+                continue
             if isinstance(child, ast.stmt):
                 self._statement(child, top)
             elif isinstance(child, ast.expr):
@@ -327,6 +332,13 @@ def referenced(node: ast.AST, scope: Scope, module: str) -> Iterator[str]:
             dotted = resolve(inner, scope)
             if dotted is not None and dotted.startswith(f"{SELF}."):
                 yield dotted
+
+
+def _bound(node: ast.AST) -> ast.expr | None:
+    """What a loop, a with-item or a comprehension clause assigns to: an attribute of a module too."""
+    if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+        return node.target
+    return node.optional_vars if isinstance(node, ast.withitem) else None
 
 
 def _is_dunder(name: str) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pass_bench.data.sample import read_manifest
+from pass_bench.data.sample import read_const_names, read_manifest
 from pass_bench.errors import BadInput
 from pass_bench.guard.allowed import words
 from pass_bench.guard.native_rules import check_native
@@ -36,6 +36,19 @@ class _Module:
     text: str
     tree: ast.Module
     scope: Scope
+
+
+def check_passes(pass_dir: Path, const_pass_dir: Path | None) -> tuple[Violation, ...]:
+    """Every broken rule in the passes of a pass_dir, and in those of a const_pass_dir that it keeps.
+
+    Raises BadInput as `check_pass_dir` does.
+    """
+    found = check_pass_dir(pass_dir)
+    if const_pass_dir is None:
+        return found
+    own = read_manifest(pass_dir)
+    stems = [stem for stem in read_const_names(pass_dir, const_pass_dir) if stem not in own]
+    return (*found, *check_pass_dir(const_pass_dir, stems=stems))
 
 
 def check_pass_dir(

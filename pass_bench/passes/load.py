@@ -14,13 +14,11 @@ from typing import Any
 from torch import fx
 
 from pass_bench.data import read_manifest
-from pass_bench.data.sample import MANIFEST
+from pass_bench.data.sample import read_const_names
 from pass_bench.errors import BadInput
 from pass_bench.passes.importing import PACKAGE, use_pass_dir
 from pass_bench.passes.rule import PassRule
 from pass_bench.results.records import PassReport
-
-INPUT_MANIFEST = "sorted_input_pass_rule_names.json"
 
 
 @dataclass(frozen=True)
@@ -40,31 +38,28 @@ def load_passes(
 ) -> LoadedPasses:
     """Load the passes of a pass_dir, in manifest order.
 
-    `const_pass_dir` holds passes that come first, in the order of a sorted_input_pass_rule_names.json (there
-    or in pass_dir), else of its own manifest, else by name. The limits are about pass_dir: they keep the
-    first passes, and the passes of the first replacement functions. A pass that says `DEVICES` without this
-    device's type is left out without being imported. Raises BadInput for a manifest, module or function that
-    is not what it should be.
+    `const_pass_dir` holds passes that come first (`read_const_names`); one of the same name in pass_dir takes
+    the place of such a pass. The limits are about pass_dir: they keep the first passes, and the passes of the
+    first replacement functions. A pass that says `DEVICES` without this device's type is left out without
+    being imported. Raises BadInput for a manifest, module or function that is not what it should be.
     """
     pass_dir, kind = Path(pass_dir), device.split(":")[0]
-    rules: list[PassRule] = []
+    names = read_manifest(pass_dir)
+    order: tuple[str, ...] = ()
+    consts: dict[str, PassRule] = {}
     skipped: list[PassReport] = []
     if const_pass_dir is not None:
-        const_pass_dir = Path(const_pass_dir)
-        found, left_out = _load_all(const_pass_dir, _const_order(pass_dir, const_pass_dir), kind)
-        rules, skipped = found, left_out
-    found, left_out = _load_all(pass_dir, read_manifest(pass_dir), kind)
+        order = read_const_names(pass_dir, Path(const_pass_dir))
+        stems = [stem for stem in order if stem not in names]
+        rules, skipped = _load_all(Path(const_pass_dir), stems, kind)
+        consts = {rule.name: rule for rule in rules}
+    found, left_out = _load_all(pass_dir, names, kind)
     kept, dropped = _limited(found, pattern_limit, replacement_func_limit)
-    return LoadedPasses((*rules, *kept), (*skipped, *left_out, *dropped))
-
-
-def _const_order(pass_dir: Path, const_pass_dir: Path) -> Sequence[str]:
-    for manifest in (const_pass_dir / INPUT_MANIFEST, pass_dir / INPUT_MANIFEST):
-        if manifest.exists():
-            return read_manifest(const_pass_dir, str(manifest.resolve()))
-    if (const_pass_dir / MANIFEST).exists() or not const_pass_dir.is_dir():
-        return read_manifest(const_pass_dir)
-    return sorted(p.stem for p in const_pass_dir.glob("*.py") if not p.stem.startswith("_"))
+    own = {rule.name: rule for rule in kept}
+    chosen = {name: own.get(name) or consts.get(name) for name in (*order, *own)}  # the first place counts
+    return LoadedPasses(
+        tuple(rule for rule in chosen.values() if rule is not None), (*skipped, *left_out, *dropped)
+    )
 
 
 def _load_all(directory: Path, stems: Sequence[str], device: str) -> tuple[list[PassRule], list[PassReport]]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pass_bench.report.load import BASELINES, GraphName, Row, Submission
 from pass_bench.results.verdict import Verdict
 from pass_bench.score.es import DEFAULT, ScoreSettings, geometric_mean
-from pass_bench.score.outcome import outcome
 from pass_bench.score.summary import ScoreSummary, fast_shares, mean_score, summarize
 
 INDUCTOR = "inductor"
@@ -65,13 +64,17 @@ def standings(
     weights: Mapping[int, float] | None = None,
 ) -> list[Standing]:
     """The leaderboard, best score first, what has none last."""
-    board = [_standing(s, _inductor_of(s, submissions), settings, weights) for s in submissions]
+    board = []
+    for submission in submissions:
+        baseline = submission.compiler in BASELINES
+        inductor = None if baseline else inductor_of(submission, submissions)
+        board.append(_standing(submission, inductor, settings, weights))
     return sorted(board, key=lambda x: (x.score is None, -(x.score or 0), x.submission.title))
 
 
-def _inductor_of(submission: Submission, submissions: Iterable[Submission]) -> Submission | None:
+def inductor_of(submission: Submission, submissions: Iterable[Submission]) -> Submission | None:
     """Inductor as measured in the same store, if the submission is not Inductor itself."""
-    if submission.compiler in BASELINES:
+    if submission.compiler == INDUCTOR:
         return None
     same = [s for s in submissions if s.source == submission.source and s.compiler == INDUCTOR]
     return next((s for s in same if s.label == submission.label), same[0] if same else None)
@@ -138,8 +141,3 @@ def inductor_speeds(inductor: Iterable[Row]) -> dict[GraphName, float]:
 def failure_classes(standing: Standing) -> list[tuple[str, int]]:
     """Verdicts with their counts, in the order of the verdicts' definition."""
     return [(v.value, standing.verdicts[v.value]) for v in Verdict if standing.verdicts.get(v.value)]
-
-
-def error_class(verdict: str) -> str:
-    """The class as which a failed verdict is scored."""
-    return outcome(Verdict(verdict)).error_class.value

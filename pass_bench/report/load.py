@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from pass_bench.compilers import COMPILERS
 from pass_bench.results.records import Comparison, EnvironmentRecord, GraphResult
 from pass_bench.results.store import StoredResult, StoreEntry, iter_store
 from pass_bench.score.outcome import Outcome, outcome_of
 
 GraphName = tuple[str, str, int]
-BASELINES = ("nope", "eager", "inductor", "inductor_direct")  # compilers that apply no passes
+BASELINES = frozenset(name for name, compiler in COMPILERS.items() if not compiler.uses_passes)
 
 
 @dataclass(frozen=True, slots=True)

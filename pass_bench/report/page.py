@@ -13,7 +13,7 @@ from typing import Any
 from pass_bench.errors import BadInput
 from pass_bench.report import plots
 from pass_bench.report.compare import ComparedSubmissions, compare, pairs_to_compare
-from pass_bench.report.leaderboard import Standing, failure_classes, inductor_speeds
+from pass_bench.report.leaderboard import Standing, failure_classes, inductor_of, inductor_speeds
 from pass_bench.report.load import Row, Submission
 from pass_bench.report.sources import SourceTexts
 
@@ -115,7 +115,8 @@ def _payload(
     rows, details = [], []
     scores = []
     for i, standing in enumerate(report.board):
-        inductor = _inductor_of(standing.submission, order)
+        measured = inductor_of(standing.submission, order)
+        inductor = {} if measured is None else inductor_speeds(measured.rows)
         for row in standing.submission.rows:
             rows.append(_row(i, number[row.sample], row, inductor))
             details.append(row.detail or "{}")
@@ -141,14 +142,6 @@ def _payload(
     text = json.dumps(head, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     whole = f'{text[:-1]},"details":[{",".join(details)}]}}'
     return base64.b64encode(gzip.compress(whole.encode(), 7, mtime=0)).decode()
-
-
-def _inductor_of(submission: Submission, order: Sequence[Submission]) -> dict[Any, float]:
-    if submission.compiler == "inductor":
-        return {}
-    same = [s for s in order if s.source == submission.source and s.compiler == "inductor"]
-    chosen = next((s for s in same if s.label == submission.label), same[0] if same else None)
-    return {} if chosen is None else inductor_speeds(chosen.rows)
 
 
 def _row(submission: int, sample: int, row: Row, inductor: Mapping[Any, float]) -> list[Any]:

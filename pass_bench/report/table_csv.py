@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from pass_bench.report.leaderboard import inductor_speeds
+from pass_bench.report.leaderboard import inductor_of, inductor_speeds
 from pass_bench.report.load import Row, Submission
 
 COLUMNS = (
@@ -22,8 +22,8 @@ def csv_text(submissions: Sequence[Submission]) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
     for submission in submissions:
-        same = [s for s in submissions if s.source == submission.source and s.compiler == "inductor"]
-        theirs = inductor_speeds(row for other in same[:1] for row in other.rows)
+        inductor = inductor_of(submission, submissions)
+        theirs = {} if inductor is None else inductor_speeds(inductor.rows)
         for row in submission.rows:
             writer.writerow(_line(submission, row, theirs.get(row.name)))
     return buffer.getvalue()

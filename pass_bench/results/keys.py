@@ -53,8 +53,12 @@ def pass_set_id(*pass_dirs: Path | str | None) -> str:
 
 
 def settings_id(settings: EvalSettings) -> str:
-    """Hash of the settings that can change a result; how long we are ready to wait is not one of them."""
-    return _digest(settings.model_dump(exclude={"timeout_s"}))
+    """Hash of the settings that can change a result.
+
+    How long we are ready to wait is not one of them; nor is the device asked for, as the environment has the
+    one that was used.
+    """
+    return _digest(settings.model_dump(exclude={"timeout_s", "device"}))
 
 
 def environment_id(environment: EnvironmentRecord) -> str:
@@ -78,4 +82,27 @@ def result_key(
             "environment": environment,
             "harness": harness,
         }
+    )
+
+
+def measured_key(
+    *,
+    sample: str,
+    graph: str,
+    position: int,
+    passes: str,
+    settings: EvalSettings,
+    environment: EnvironmentRecord,
+) -> str:
+    """The key of one graph of a sample as measured with these settings in this environment.
+
+    The sample's name is part of it because samples share graphs, and a compiler without passes has no others.
+    """
+    return result_key(
+        graph=graph,
+        position=position,
+        passes=f"{sample}\0{passes}",
+        settings=settings_id(settings),
+        environment=environment_id(environment),
+        harness=environment.harness,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ _START = re.compile(r"^(?P<prompt>.*?)\[Processing\] (?P<path>.*)$")
 _TAGGED = re.compile(r"^\[(?P<tag>\w+)\](?:\[(?P<key>[^\]]*)\]:?)? ?(?P<value>.*)$")
 _MATCHED = re.compile(r"Has Any pass matched\? (?:\[)?(True|False)")
 _REASON = re.compile(r"\[Fail due to (?P<why>[\w ]+)")
+_FLOATING = re.compile(r"b?float\d|complex\d")  # dtypes of tensors; the types of plain values have no digit
 _EXACT_LEVEL = -99
 
 
@@ -117,7 +119,19 @@ def _outcome(block: _Block) -> Outcome:
     levels = [_level(block, i, dtype) for i, dtype in enumerate(block.dtypes)]
     known = [level for level in levels if level is not None]
     passes = max(known) if levels and len(known) == len(levels) else None
-    return outcome(_verdict(block, passes), passes, block.speedup)
+    nonfinite = any(level is None and _nonfinite(block, i) for i, level in enumerate(levels))
+    return outcome(_verdict(block, passes), passes, block.speedup, nonfinite)
+
+
+def _nonfinite(block: _Block, column: int) -> bool:
+    """Whether the largest difference of a tensor is NaN or inf; "nan" beside a plain value says nothing."""
+    values = block.correctness.get("max_diff", [])
+    if column >= len(values) or not _FLOATING.match(block.dtypes[column]):
+        return False
+    try:
+        return not math.isfinite(float(values[column]))
+    except ValueError:
+        return False
 
 
 def _verdict(block: _Block, passes: int | None) -> Verdict:

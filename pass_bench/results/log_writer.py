@@ -56,7 +56,8 @@ def log_lines(
 
 
 def _pass_lines(result: GraphResult) -> list[str]:
-    tried = [report for report in result.passes if not report.skipped]
+    # A search that was cut short says so in `skipped` even where it found something to replace.
+    tried = [report for report in result.passes if report.replaced or not report.skipped]
     lines = [f"[PassMgrBackend] Loaded {len(tried)} passes: {[report.name for report in tried]}"]
     for report in tried:
         if report.replaced:
@@ -80,9 +81,9 @@ def _worst_of_regimes(result: GraphResult) -> list[TensorReport]:
     return list(worst.values())
 
 
-def _rank(tensor: TensorReport) -> tuple[float, float]:
+def _rank(tensor: TensorReport) -> tuple[float, bool, float]:
     level = float("inf") if tensor.passes_from is None else tensor.passes_from
-    return level, tensor.max_diff or 0.0
+    return level, tensor.nonfinite, tensor.max_diff or 0.0
 
 
 def _dtype_lines(tensors: Sequence[TensorReport]) -> list[str]:
@@ -101,13 +102,18 @@ def _correctness_lines(tensors: Sequence[TensorReport]) -> list[str]:
     for t in LEVELS:
         passes = [int(x.passes_from is not None and x.passes_from <= t) for x in tensors]
         lines += [_line(tolerance_key(dtype, t), passes) for dtype in dtypes or ["float32"]]
-    lines.append(_line("max_diff", ("nan" if t.max_diff is None else t.max_diff for t in tensors)))
+    lines.append(_line("max_diff", map(_max_diff, tensors)))
     lines.append(_line("mean_diff", ("nan" if t.mean_diff is None else t.mean_diff for t in tensors)))
     return lines
 
 
 def _line(name: str, values: Iterable[object]) -> str:
     return f"[Correctness][{name}]: {' '.join(map(str, values))}"
+
+
+def _max_diff(tensor: TensorReport) -> float | str:
+    """The largest difference: nan where NaN or inf is one, which is all that tells a reader of the log."""
+    return "nan" if tensor.nonfinite or tensor.max_diff is None else tensor.max_diff
 
 
 def _equal(tensor: TensorReport) -> bool:

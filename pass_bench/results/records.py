@@ -97,7 +97,7 @@ class PassReport(Record):
     name: str
     matched: int
     replaced: int
-    skipped: str = ""  # why it was not tried: limit, DEVICES
+    skipped: str = ""  # why it was not tried (DEVICES) or not searched for to the end (limit)
     nearest_miss: str = ""  # in words, when it matched nowhere
 
 

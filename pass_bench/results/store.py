@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -173,14 +173,17 @@ class Store:
         self._write(lines.encode("result", key, stored.model_dump_json()))
         self._verdicts[key] = stored.result.verdict
 
-    def append_result(self, result: GraphResult, key: str = "") -> None:
-        """Write a result that stands alone; without a key, sample, graph and compiler identify it."""
-        self.append(key or f"{result.sample}|{result.graph}|{result.compiler}", StoredResult(result=result))
-
     def done(self, retry: Iterable[Retry] = ()) -> frozenset[str]:
         """The keys that need no further run; see `needs_retry` for what `retry` takes out."""
         kinds = tuple(retry)
         return frozenset(key for key, verdict in self._verdicts.items() if not needs_retry(verdict, kinds))
+
+    def results(self, keys: Sequence[str]) -> list[GraphResult]:
+        """Read the results under these keys."""
+        if not keys:
+            return []
+        known = {entry.key: entry.stored.result for entry in read_store(self.path).entries}
+        return [known[key] for key in keys]
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

@@ -14,7 +14,8 @@ from torch import fx
 
 from pass_bench.runtime.emit import GraphWriter, Source, compile_function, written_source
 from pass_bench.runtime.fresh import fresh_copies
-from pass_bench.runtime.sites import calls_native_kernels
+from pass_bench.runtime.observe import is_replacement
+from pass_bench.runtime.sites import Site, calls_native_kernels
 from pass_bench.runtime.specialise import Specialisation
 from pass_bench.runtime.validity import can_specialise
 
@@ -30,7 +31,8 @@ _labels = itertools.count()
 class DirectReport:
     """What became of a graph: its specialisations, and which calls of the latest one run as plans.
 
-    `unplanned` has one line for each that does not, with the reason; `source` is the code in use.
+    `unplanned` has one line for each that does not, with the reason; where nothing is specialised yet, for
+    each whose host code is known to forbid it. `source` is the code in use.
     """
 
     variants: int
@@ -169,16 +171,21 @@ class Direct:
 
     def report(self) -> DirectReport:
         """What there is now; the first calls with inputs of a kind specialise and record."""
-        sites = self.variants[0].specialisation.sites if self.variants else []
+        sites = self.variants[0].specialisation.sites if self.variants else self._unspecialised_sites()
         return DirectReport(
             len(self.variants),
             tuple(site.name for site in sites if site.plan is not None),
             tuple(
                 f"{site.name} runs as written: {site.why_unplanned}" for site in sites if site.why_unplanned
             ),
-            tuple(site.name for site in sites if site.open),
+            tuple(site.name for site in sites if site.open and self.variants),
             written_source(self.entry.__code__),
         )
+
+    def _unspecialised_sites(self) -> list[Site]:
+        """What the host code of the replacement functions says before any of them has run."""
+        nodes = self.gm.graph.nodes if self.plans else ()
+        return [Site(node, lambda: None) for node in nodes if is_replacement(node)]
 
     def may_write(self) -> frozenset[int]:
         """Positions of the inputs in whose memory the latest specialisation may write."""

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from pass_bench.runtime.bytecode import Name, names_in
-from pass_bench.runtime.library import PURE_MODULES, allowed_builtin, allowed_torch, allowed_triton
+from pass_bench.runtime.library import allowed_builtin, allowed_torch, allowed_triton
 
 SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), slice)
 TORCH_VALUES = (torch.dtype, torch.device, torch.memory_format, torch.layout, torch.Size)
@@ -184,6 +184,3 @@ class _Examiner:
         if isinstance(read.space, dict) and read.name not in read.space:
             raise Impure(f"{where} uses {spelling}, which is made on demand")
         self.found.reads.append(read)
-
-
-__all__ = ["PURE_MODULES", "HostCode", "Impure", "Read", "examine", "is_constant", "is_triton_kernel"]

@@ -262,6 +262,3 @@ def _is_plain_allocation(result: Any, kwargs: dict[str, Any]) -> bool:
         and not torch.are_deterministic_algorithms_enabled()
         and (result.device.type == "cpu" or result.device.index == torch.cuda.current_device())
     )
-
-
-__all__ = ["CurrentStream", "Recorder", "record"]

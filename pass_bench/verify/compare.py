@@ -10,11 +10,9 @@ from typing import Literal
 import torch
 
 from pass_bench.results.records import TensorReport, WorstElement
-from pass_bench.score.tolerance import atol_rtol
+from pass_bench.score.tolerance import BASELINE_T, LEVELS, TOLERANT_DTYPES, atol_rtol
 
-LEVELS = range(-10, 6)
-BASELINE = -5
-TOLERANT = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+TOLERANT = tuple(getattr(torch, name) for name in TOLERANT_DTYPES)
 CHUNK = 1 << 22  # elements; bounds the float64 copies made of one tensor
 Mismatch = Literal["", "shape", "type"]
 
@@ -39,10 +37,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def tolerance(dtype: torch.dtype, t: int, compat: bool = False) -> tuple[float, float]:
     """Return (atol, rtol) at level t; `compat` rounds both to the three digits of the published log keys."""
-    atol, rtol = atol_rtol(dtype_name(dtype), t)
-    if compat:
-        return float(f"{atol:.2E}"), float(f"{rtol:.2E}")
-    return atol, rtol
+    return atol_rtol(dtype_name(dtype), t, rounded=compat)
 
 
 def compare_outputs(
@@ -201,7 +196,7 @@ def compare_tensors(
         if tolerant:
             while level <= LEVELS[-1] and not chunk.passes(*tolerance(expected.dtype, level, compat), slack):
                 level += 1
-            ratio, place = chunk.worst(*tolerance(expected.dtype, BASELINE, compat), slack)
+            ratio, place = chunk.worst(*tolerance(expected.dtype, BASELINE_T, compat), slack)
         else:
             if not chunk.passes(0.0, 0.0, 0.0):
                 level = LEVELS[-1] + 1
@@ -284,7 +279,7 @@ def _worst_element(
     one, other = actual[place].item(), expected[place].item()
     allowed = 0.0
     if tolerant:
-        atol, rtol = tolerance(expected.dtype, BASELINE, compat)
+        atol, rtol = tolerance(expected.dtype, BASELINE_T, compat)
         scale = abs(one if compat else other)
         allowed = atol + slack + (rtol * scale if math.isfinite(scale) else 0.0)
     return WorstElement(

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from pass_bench.verify.compare import LEVELS, compare_tensors
+from pass_bench.score.tolerance import LEVELS
+from pass_bench.verify.compare import compare_tensors
 
 SAMPLE = 4096
 
 
-def weak_at(expected: Sequence[object], inputs: Sequence[object], effects: Sequence[int] = ()) -> int | None:
+def weak_at(expected: Sequence[object], inputs: Sequence[object]) -> int | None:
     """Return the smallest t at which zeros, the mean or an input passed through passes for every output.
 
     `expected` are eager's outputs followed by the changed inputs; `inputs` are the inputs before the run.

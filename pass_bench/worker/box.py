@@ -28,7 +28,7 @@ def enter_box(job: CandidateJob, keep_descriptor: int) -> tuple[str, ...]:
             uid=cache_owner(job.cache_dir),
         )
     )
-    return report.warnings if job.sandbox != "off" else ()
+    return report.warnings
 
 
 def cache_owner(cache_dir: str) -> int | None:

@@ -202,7 +202,6 @@ class Candidate:
                 warnings = (*warnings, f"the unrewritten graph does not compile: {one_line(str(error), 200)}")
         return Prepared(
             passes=(*self._compiled.reports, *skipped),
-            rules=len(rules),
             graph_breaks=self._compiled.graph_breaks,
             note=self._compiled.note[:2000],
             warnings=tuple(one_line(warning) for warning in warnings),
@@ -359,16 +358,24 @@ class Candidate:
         return GuardDone(violations=seen.violations, kernels=kernels, payload=payload), descriptor
 
     def _plain(self) -> Callable[..., Any]:
-        """The rewritten graph as written, without plans; what was compiled where our capture cannot do it."""
+        """The rewritten graph as written, without plans; what was compiled where our capture cannot do it.
+
+        Raises what a pass raises that is applied once more, and RuntimeError where none matches any more.
+        """
         from pass_bench.fx import capture, load_module, rewrite
 
         assert self._graph is not None and self._job is not None and self._compiled is not None
         try:
             module = load_module(self._graph, self._job.device)
             inputs = make(self._graph, "recorded", 123, self._job.device)
-            return rewrite(capture(module, self._graph), self._rules, inputs).module
+            rewritten = rewrite(capture(module, self._graph), self._rules, inputs)
+            if not any(report.replaced for report in rewritten.reports):
+                raise RuntimeError("the passes matched when the graph was compiled, and no longer do")
+            return rewritten.module
         except Exception:
-            return self._compiled.call
+            if self._job.compiler == "pass_mgr":  # Dynamo captures what our capture cannot, and plans nothing
+                return self._compiled.call
+            raise
 
 
 def is_compile_error(error: BaseException | None) -> bool:

@@ -120,8 +120,7 @@ def evaluate_and_print(
         regimes=parse_regimes(regimes), timeout_s=timeout, time_budget_s=time_budget, **choices
     )
     sample = read_sample(path)
-    if const_pass_dir is None and (sample.path / "const_pass_dir").is_dir():
-        const_pass_dir = sample.path / "const_pass_dir"
+    const_pass_dir = const_pass_dir or sample.const_pass_dir
     weights = chosen_weights()
     if out is not None:
         OutputFolder.check(out, replace)

@@ -8,9 +8,9 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import click
@@ -20,6 +20,11 @@ from pass_bench.errors import HarnessFailure
 State = Literal["ok", "missing", "note"]
 MARKS = {"ok": ("✓", "green"), "missing": ("✗", "red"), "note": ("·", "yellow")}
 CHECK_TIMEOUT_S = 120
+TRIED = """void twice(float* x, int64_t n) {
+  pn::parallel_for(n, 1, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) x[i] *= 2;
+  });
+}"""
 
 
 @dataclass(frozen=True)
@@ -66,31 +71,45 @@ def cpu() -> Finding:
 
 
 def compiler() -> Finding:
-    """Compile and load a C++ kernel."""
-    name = os.environ.get("CXX") or next(filter(shutil.which, ("g++", "clang++", "c++")), "")
-    if not name or shutil.which(name) is None:
-        return Finding("C++ compiler", "missing", "no g++ or clang++: C++ passes and inductor cannot run")
-    said = checked([name, "--version"])
-    openmp = checked([name, "-fopenmp", "-x", "c++", "-fsyntax-only", "-"], b"#include <omp.h>\n") is not None
-    headers = Path(sysconfig_include()) / "Python.h"
-    missing = [what for what, there in (("OpenMP", openmp), ("Python.h", headers.exists())) if not there]
-    words = (said or name).splitlines()[0]
-    if missing:
-        return Finding("C++ compiler", "missing", f"{words}, but no {' and no '.join(missing)}")
+    """Compile, load and call a C++ kernel, in a process of its own: wrong machine code kills it."""
+    code = "import sys; from pass_bench.worker.doctor import try_kernel; try_kernel(sys.argv[1])"
+    with tempfile.TemporaryDirectory(prefix="passnet-doctor-") as folder:
+        said = checked([sys.executable, "-c", code, folder])
+    works, _, words = (said or "").strip().partition("|")
+    if works != "works":
+        why = words or "a process that runs a compiled kernel fails"
+        return Finding("C++ compiler", "missing", f"{why}: C++ passes cannot run")
+    named = os.environ.get("CXX")
+    if named and shutil.which(named) is None:
+        return Finding("C++ compiler", "note", f"{words}; $CXX is {named}, which is not there")
     return Finding("C++ compiler", "ok", words)
 
 
-def sysconfig_include() -> str:
-    """Return the folder of Python's C headers."""
-    import sysconfig
+def try_kernel(folder: str) -> None:
+    """Run a C++ kernel compiled into a folder; print "works|" and the compiler, or "fails|" and why."""
+    from pass_bench.worker.faults import one_line
 
-    return sysconfig.get_paths()["include"]
+    os.environ["PASSNET_KERNEL_CACHE"] = folder
+    try:
+        import torch
+
+        from pass_bench.kernels import cpp_kernel
+        from pass_bench.kernels.extension import compiler as found
+
+        _, version = found()
+        x = torch.ones(3)
+        cpp_kernel(TRIED, "twice(float* x, int64_t n)")(x, 3)
+        assert x.tolist() == [2.0] * 3, "a compiled kernel computes something else"
+    except Exception as error:
+        print(f"fails|{one_line(str(error))}")
+    else:
+        print(f"works|{version}")
 
 
-def checked(command: list[str], text: bytes = b"") -> str | None:
+def checked(command: list[str]) -> str | None:
     """Run a command; return its output, None if it failed."""
     try:
-        done = subprocess.run(command, input=text, capture_output=True, timeout=CHECK_TIMEOUT_S)
+        done = subprocess.run(command, capture_output=True, timeout=CHECK_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.decode(errors="replace") if done.returncode == 0 else None

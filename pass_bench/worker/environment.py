@@ -37,7 +37,6 @@ def probe(device: Literal["cpu", "cuda"]) -> ProbeReply:
             calibration=read_calibration(kind, device_name(kind)),
         ),
         cuda_available=available,
-        zygote_threads=torch.get_num_threads(),
     )
 
 

@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Literal
 
 from pass_bench.compilers import compiler_named
 from pass_bench.data import Sample, read_graph, read_manifest
 from pass_bench.data.model_source import check_model_source
-from pass_bench.data.sample import CONST_MANIFEST
+from pass_bench.data.sample import read_const_names
 from pass_bench.errors import BadInput, HarnessFailure
 from pass_bench.guard.sandbox import FIRST_PRIVATE_UID
-from pass_bench.guard.source_rules import check_pass_dir
+from pass_bench.guard.source_rules import check_passes
 from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult, Violation
 from pass_bench.results.verdict import Verdict
 from pass_bench.timing.throttle import Source, clock_source
@@ -130,6 +130,7 @@ class Evaluator:
             self.environment, self._references = self._host.environment, self._host._references
             self._candidates = self._host._candidates
             self._clock = self._host._clock
+            self._check_device()
             return
         named = (self._compiler, *(compiler_named(name) for name in self._guests))
         preload = tuple(dict.fromkeys(group for compiler in named for group in compiler.preload))
@@ -154,10 +155,19 @@ class Evaluator:
                 self._references.add(child)  # it has started CUDA
                 self._candidates = Pool(self._zygote, "candidate")
                 self._clock = clock_source(device, self._visible)
+                self._check_device()
                 return
             child.kill()
             self._zygote.close()
         raise BadInput("--device cuda: PyTorch finds no CUDA device", expected="cpu or auto here")
+
+    def _check_device(self) -> None:
+        if self.device not in self._compiler.devices:
+            where = " or ".join(self._compiler.devices)
+            raise BadInput(
+                f"the compiler {self.settings.compiler} does not run on {self.device}",
+                expected=f"--device {where}",
+            )
 
     @staticmethod
     def _probe(device: Device, child: Child) -> ProbeReply:
@@ -189,7 +199,7 @@ class Evaluator:
         pass_dir = pass_dir or sample.pass_dir
         names = read_manifest(pass_dir)
         if const_pass_dir is not None:
-            names = (*const_names(pass_dir, const_pass_dir), *names)
+            names = tuple(dict.fromkeys((*read_const_names(pass_dir, const_pass_dir), *names)))
         self._known_rules.pop((pass_dir, const_pass_dir), None)  # the files may have changed since
         if not self._broken_rules(pass_dir, const_pass_dir):
             self._load_once(sample, pass_dir, const_pass_dir)
@@ -201,11 +211,7 @@ class Evaluator:
             return ()
         key = (pass_dir, const_pass_dir)
         if key not in self._known_rules:
-            found = check_pass_dir(pass_dir)
-            if const_pass_dir is not None:
-                stems = const_names(pass_dir, const_pass_dir)
-                found = (*found, *check_pass_dir(const_pass_dir, stems=stems))
-            self._known_rules[key] = found
+            self._known_rules[key] = check_passes(pass_dir, const_pass_dir)
         return self._known_rules[key]
 
     def _load_once(self, sample: Sample, pass_dir: Path, const_pass_dir: Path | None) -> None:
@@ -365,21 +371,3 @@ def refused(
         reason=f"{first.rule}: {place}{first.why}"[:1000],
         violations=violations[:50],
     )
-
-
-def const_names(pass_dir: Path, const_pass_dir: Path) -> tuple[str, ...]:
-    """Return the passes of a const_pass_dir, in the order that pass_dir or its own list gives."""
-    if (pass_dir / CONST_MANIFEST).exists():
-        return read_manifest(pass_dir, CONST_MANIFEST)
-    return read_manifest(const_pass_dir)
-
-
-def evaluate_sample(
-    sample: Sample,
-    settings: EvalSettings,
-    on_result: OnResult | None = None,
-    **choices: Any,
-) -> list[GraphResult]:
-    """Evaluate one sample with workers of its own; see `Evaluator` for many."""
-    with Evaluator(settings) as evaluator:
-        return evaluator.evaluate(sample, on_result=on_result, **choices)

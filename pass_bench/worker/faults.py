@@ -29,9 +29,9 @@ def describe(error: BaseException) -> str:
     return f"{name}: {words}" if words else name
 
 
-def fault_of(error: BaseException, kind: FaultKind, prefix: str = "") -> Fault:
+def fault_of(error: BaseException, kind: FaultKind) -> Fault:
     """Describe an exception; a BadInput keeps its file and line."""
     detail = printable("".join(traceback.format_exception(error)))[-DETAIL_CHARS:]
     if isinstance(error, BadInput):
-        return Fault(fault=kind, reason=prefix + one_line(str(error)), detail=detail)
-    return Fault(fault=kind, reason=prefix + describe(error), detail=detail)
+        return Fault(fault=kind, reason=one_line(str(error)), detail=detail)
+    return Fault(fault=kind, reason=describe(error), detail=detail)

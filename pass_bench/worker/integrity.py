@@ -18,6 +18,7 @@ from pass_bench.guard.clock_fit import (
     memory_misfit,
 )
 from pass_bench.guard.floor import floor_us
+from pass_bench.guard.kernel_log import MAX_GHOSTS
 from pass_bench.guard.processes import busy_threads
 from pass_bench.results.records import EvalSettings, Regime, Violation
 from pass_bench.results.verdict import Verdict
@@ -81,8 +82,9 @@ class Integrity:
     def guarded_call(self, run_ns: int) -> None:
         """Have one call run under all guards, on fresh inputs, with uninitialised memory poisoned."""
         drawn = self._draw()
+        regime: Regime = "random" if drawn is not self._recorded else "recorded"
         request = GuardRequest(
-            regime="random" if drawn is not self._recorded else "recorded",
+            regime=regime,
             seed=drawn.seed,
             budget_bytes=drawn.payload_bytes,
             ghosts=run_ns < GHOSTS_BELOW_NS,
@@ -94,7 +96,17 @@ class Integrity:
         finally:
             close(descriptors)
         self.evidence.kernels = tuple(one_line(name, 200) for name in done.kernels)
-        self._exact(compared, drawn, "uninitialised", "wrong where uninitialised memory was poisoned")
+        self._say_what_was_silenced(len(done.kernels), run_ns)
+        self._exact(compared, drawn, regime, "uninitialised", "wrong where uninitialised memory was poisoned")
+
+    def _say_what_was_silenced(self, kernels: int, run_ns: int) -> None:
+        """Warn where not each kernel was left out once to see whether it does anything."""
+        if kernels and run_ns >= GHOSTS_BELOW_NS:
+            self.warnings.append(
+                f"no kernel was left out to see what it does: a call takes {run_ns / 1e9:.1f} s"
+            )
+        elif kernels > MAX_GHOSTS:
+            self.warnings.append(f"{MAX_GHOSTS} of {kernels} kernels were left out to see what they do")
 
     def changes(self) -> None:
         """Look at what passes have changed in their process, and whether anything still runs there."""
@@ -192,7 +204,7 @@ class Integrity:
                 compared = self._talk.compare(done.payload, descriptors, drawn, self._level)
             finally:
                 close(descriptors)
-            self._exact(compared, drawn, "stale-output", "wrong in a timed call")
+            self._exact(compared, drawn, "recorded", "stale-output", "wrong in a timed call")
 
     def control_block(self, block: Block) -> Misfit | None:
         """Time the control and hold a block against it; to be called while the device is held."""
@@ -234,16 +246,18 @@ class Integrity:
             compared = self._talk.compare(reply.payload, descriptors, drawn, self._level)
         finally:
             close(descriptors)
-        self._exact(compared, drawn, "stale-output", f"wrong in a timed call on other inputs ({mode})")
+        self._exact(
+            compared, drawn, regime, "stale-output", f"wrong in a timed call on other inputs ({mode})"
+        )
 
-    def _exact(self, compared: Compared, drawn: Drawn, rule: str, why: str) -> None:
+    def _exact(self, compared: Compared, drawn: Drawn, regime: Regime, rule: str, why: str) -> None:
         """Reject what is far less exact than the verified calls; keep what is slightly so for the verdict."""
         level = compared.passes_from
         if compared.mismatch or level is None or level > self._level + LEVELS_WORSE:
             raise rejected(rule, f"{why}: {compared.reason or _worst(compared)}")
         if level > self._level and self.evidence.doubtful is None:
             self.evidence.doubtful = compared
-            self.evidence.doubtful_seed = drawn.seed
+            self.evidence.doubtful_seed, self.evidence.doubtful_regime = drawn.seed, regime
 
     def _draw(self) -> Drawn:
         if self._random:

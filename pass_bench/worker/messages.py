@@ -48,7 +48,6 @@ class ZygoteReply(Message):
 
     pid: int = 0
     status: int = 0
-    strays: int = 0
     error: Line = ""
 
 
@@ -125,7 +124,6 @@ class ProbeReply(Message):
     kind: Literal["probe_reply"] = "probe_reply"
     environment: EnvironmentRecord
     cuda_available: bool
-    zygote_threads: int
 
 
 class ReferenceJob(Message):
@@ -168,7 +166,6 @@ class Drawn(Message):
     effects: tuple[int, ...] = ()
     payload_bytes: int = 0
     nonfinite: bool = False
-    uses_rng: bool = False
     eager_ns: int = 0
     written_bytes: int = 0
     unordered: tuple[str, ...] = ()
@@ -267,7 +264,6 @@ class Prepared(Message):
 
     kind: Literal["prepared"] = "prepared"
     passes: Annotated[tuple[PassReport, ...], Field(max_length=10_000)] = ()
-    rules: Annotated[int, Field(ge=0)] = 0  # how many passes were tried
     graph_breaks: Annotated[int, Field(ge=0, le=10_000)] = 0
     note: Line = ""
     warnings: Annotated[tuple[Line, ...], Field(max_length=50)] = ()

@@ -8,9 +8,10 @@ import os
 from pathlib import Path
 from types import TracebackType
 
+from pass_bench.compilers import compiler_named
 from pass_bench.data import Sample
 from pass_bench.errors import BadInput, HarnessFailure
-from pass_bench.results.keys import environment_id, graph_id, pass_set_id, result_key, settings_id
+from pass_bench.results.keys import graph_id, measured_key, pass_set_id
 from pass_bench.results.log_writer import log_lines
 from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult
 from pass_bench.results.store import Store, StoredResult
@@ -81,13 +82,14 @@ class OutputFolder:
 
     def add(self, result: GraphResult) -> None:
         """Keep one result, at once."""
-        key = result_key(
+        uses_passes = compiler_named(self._settings.compiler).uses_passes
+        key = measured_key(
+            sample=str(self._sample.path),
             graph=graph_id(self._sample.graphs[result.index].path),
             position=result.index,
-            passes=pass_set_id(*self._passes),
-            settings=settings_id(self._settings),
-            environment=environment_id(self._environment),
-            harness=self._environment.harness,
+            passes=pass_set_id(*self._passes) if uses_passes else "",
+            settings=self._settings,
+            environment=self._environment,
         )
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self._store.append(

@@ -119,7 +119,6 @@ class Child:
         self._paused = False
         self._paused_since = 0.0
         self._paused_s = 0.0
-        self.strays = 0
 
     def __enter__(self) -> Child:
         return self
@@ -226,7 +225,6 @@ class Child:
         reply = self._zygote.ask(ReapRequest(pid=self.pid))
         os.close(self._pidfd)
         self._channel.close()
-        self.strays = reply.strays
         if os.WIFSIGNALED(reply.status):
             self._signal = os.WTERMSIG(reply.status)
             self._ended = f"was killed by {signal_name(self._signal)}"

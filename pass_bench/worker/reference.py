@@ -60,7 +60,6 @@ class Draw:
     outputs: list[Any]
     changed: tuple[int, ...]
     nonfinite: bool
-    uses_rng: bool
     nanoseconds: int
     exact: list[Any] | None
 
@@ -134,7 +133,6 @@ class Reference:
                 effects=draw.changed,
                 payload_bytes=sum(map(value_nbytes, draw.outputs)) + sum(map(value_nbytes, draw.before)),
                 nonfinite=draw.nonfinite,
-                uses_rng=draw.uses_rng,
                 eager_ns=draw.nanoseconds,
                 written_bytes=written_bytes(draw),
                 unordered=self._unordered if self._slack else (),
@@ -179,7 +177,6 @@ class Reference:
             outputs=values,
             changed=changed,
             nonfinite=any(not_finite(value) for value in checked),
-            uses_rng=uses_rng,
             nanoseconds=nanoseconds,
             exact=exact,
         )

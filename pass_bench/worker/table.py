@@ -117,7 +117,7 @@ def remarks(results: Sequence[GraphResult]) -> list[Text]:
                 lines.append(Text(f"     {where}{violation.rule}: {violation.why}", style="red"))
         for report in result.passes:
             if report.skipped and report.skipped not in result.reason:
-                note = f"{report.name} skipped: {report.skipped}"
+                note = f"{report.name}{'' if report.replaced else ' skipped'}: {report.skipped}"
                 if note not in said:
                     said.add(note)
                     lines.append(Text(f"     {note}", style="yellow"))

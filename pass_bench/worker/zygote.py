@@ -9,7 +9,6 @@ the orphans of its children, so that a process that a pass left running is found
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import os
@@ -18,6 +17,7 @@ import signal
 import socket
 import sys
 
+from pass_bench.guard.syscalls import prctl
 from pass_bench.worker.messages import ForkRequest, ReapRequest, ZygoteReply, ZygoteRequest
 from pass_bench.worker.protocol import Channel, PeerClosed
 
@@ -49,14 +49,6 @@ ROLES = {
     "reference": "pass_bench.worker.reference",
     "candidate": "pass_bench.worker.candidate",
 }
-
-
-def prctl(option: int, value: int) -> None:
-    """Call prctl(2); raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, value, 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
 
 
 def preload(groups: list[str]) -> int:
@@ -105,9 +97,8 @@ def children_of(pid: int) -> list[int]:
         return found
 
 
-def kill_strays(live: set[int]) -> int:
-    """Kill every adopted process until there is none; return how many there were."""
-    killed = 0
+def kill_strays(live: set[int]) -> None:
+    """Kill every adopted process until there is none."""
     for _ in range(1000):
         strays = [pid for pid in children_of(os.getpid()) if pid not in live]
         if not strays:
@@ -123,8 +114,6 @@ def kill_strays(live: set[int]) -> int:
                 os.waitpid(pid, 0)
             except (ProcessLookupError, ChildProcessError):
                 pass
-            killed += 1
-    return killed
 
 
 def close_descriptors(keep: int) -> None:
@@ -221,7 +210,8 @@ class Zygote:
             pass
         _, status = os.waitpid(request.pid, 0)
         self._live.discard(request.pid)
-        return ZygoteReply(pid=request.pid, status=status, strays=kill_strays(self._live))
+        kill_strays(self._live)
+        return ZygoteReply(pid=request.pid, status=status)
 
 
 def main(arguments: list[str]) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from pass_bench.batch.archive import MANIFEST, STORE, pack, unpack
 from pass_bench.batch.claims import Claim, choose, hold, mean_ratio
-from pass_bench.errors import BadInput
+from pass_bench.batch.submission_commands import print_claims
+from pass_bench.errors import BadInput, HarnessFailure
 from pass_bench.results.records import Comparison, GraphResult, TimingStats
 from pass_bench.results.store import Store, StoredResult
 from pass_bench.results.verdict import Verdict
@@ -119,6 +120,45 @@ def test_claims_hold_unless_a_verdict_is_worse_or_many_speeds_are() -> None:
     assert mean_ratio([Claim(result(2.0), result(1.0)), Claim(result(1.0), result(2.0))]) == pytest.approx(
         1.0
     )
+
+
+@pytest.mark.parametrize(
+    ("claimed", "found", "holds"),
+    [
+        (Verdict.CORRECT, Verdict.RUNTIME_FAIL, False),
+        (Verdict.CORRECT, Verdict.PASS_MISS, False),
+        (Verdict.CORRECT, Verdict.TIMEOUT, False),
+        (Verdict.CORRECT, Verdict.NOTHING_TO_CHECK, False),
+        (Verdict.CORRECT, Verdict.UNSUPPORTED_ON_CPU, False),  # it was claimed on a CPU
+        (Verdict.CORRECT, Verdict.INFRA, True),
+        (Verdict.RUNTIME_FAIL, Verdict.ACCURACY, True),
+        (Verdict.ACCURACY, Verdict.RUNTIME_FAIL, True),
+        (Verdict.PASS_MISS, Verdict.CORRECT, True),
+    ],
+)
+def test_only_a_claim_better_than_what_was_found_fails(claimed: Verdict, found: Verdict, holds: bool) -> None:
+    assert hold([Claim(result(2.0, claimed), result(2.0, found))]) is holds
+
+
+def test_what_was_not_measured_for_our_reasons_is_left_out() -> None:
+    lost = Claim(result(2.0), result(1.0, Verdict.INFRA))
+    assert lost.left_out and lost.finding == "left out"
+    slower = Claim(result(2.0), result(1.0))
+    assert not hold([*[Claim(result(2.0), result(2.0))] * 18, slower, lost])  # 1 of 19 is more than 5 %
+    on_gpu = result(2.0).model_copy(update={"device": "cuda"})
+    assert Claim(on_gpu, result(1.0, Verdict.UNSUPPORTED_ON_CPU)).left_out
+    assert not Claim(result(2.0), result(1.0, Verdict.UNSUPPORTED_ON_CPU)).left_out
+
+
+def test_how_many_were_left_out_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = Claim(result(2.0), result(1.0, Verdict.INFRA))
+    print_claims([Claim(result(2.0), result(2.0)), lost], "mine", 7)
+    said = capsys.readouterr().out
+    assert "1 of 2 graphs are left out" in said
+    assert "mine: the claims hold on 1 graphs" in said
+    assert "measured / claimed speedup 1.000" in said
+    with pytest.raises(HarnessFailure, match="no claim could be measured again: infra"):
+        print_claims([lost], "mine", 7)
 
 
 def test_a_random_part_is_at_least_one_and_only_of_what_counts() -> None:

@@ -62,6 +62,25 @@ def test_a_submission_is_scored_beside_a_baseline_and_a_rerun_measures_nothing(
     assert "2 measured, 4 were there" in capsys.readouterr().out
 
 
+@pytest.mark.timeout(300)
+def test_const_passes_of_a_sample_are_applied_and_part_of_the_key(
+    make_sample: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample = make_sample(name="a")
+    (sample / "pass_dir" / "AddRelu.py").rename(sample / "AddRelu.py")
+    (sample / "pass_dir" / "sorted_output_pass_rule_names.json").write_text("[]")
+    const = sample / "const_pass_dir"
+    const.mkdir()
+    (sample / "AddRelu.py").rename(const / "AddRelu.py")
+    out = tmp_path / "out"
+    assert batch(sample, "--out", out) == 0
+    assert verdicts(out) == {("a", "graphs/tiny", "pass_mgr_direct"): Verdict.CORRECT}
+    (const / "AddRelu.py").write_text(PASS.replace("s > 0 ||", "s > 1 ||"))
+    assert batch(sample, "--out", out) == 0
+    assert "1 measured, 0 were there" in capsys.readouterr().out.splitlines()[-1]
+    assert verdicts(out) == {("a", "graphs/tiny", "pass_mgr_direct"): Verdict.ACCURACY}
+
+
 @pytest.mark.timeout(120)
 def test_samples_without_passes_count_as_misses(
     make_sample: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]

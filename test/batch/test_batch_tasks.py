@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 from pass_bench.batch.commands import parse_devices
+from pass_bench.batch.executor import default_jobs
+from pass_bench.batch.run import task_key
 from pass_bench.batch.tasks import find_samples, graph_tasks, parse_shard, sample_tasks, submission_pass_dir
+from pass_bench.cli import passbench, run
+from pass_bench.compilers import compiler_named
 from pass_bench.errors import BadInput
+from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult
+from pass_bench.results.store import read_store
+from pass_bench.results.verdict import Verdict
+from pass_bench.worker.output import OutputFolder
 
 
 @pytest.fixture
@@ -100,3 +108,50 @@ def test_devices_and_shards_parse() -> None:
     assert parse_devices("0,1") == ["0", "1"]
     assert parse_devices("cpu") == ["cpu"]
     assert parse_shard("2/4") == (2, 4)
+
+
+def test_jobs_follow_the_cores_that_a_gpu_has() -> None:
+    assert default_jobs(0, 64) == default_jobs(0) == 1
+    assert default_jobs(1, 12) == 6
+    assert [default_jobs(2, processors) for processors in (4, 12, 200)] == [2, 3, 8]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--executor", "ray", "--devices", "0"], "--devices 0 with --executor ray"),
+        (["--regimes", "random"], "the recorded regime cannot be left out"),
+        (["--regimes", "recorded,sunny"], "unknown regime 'sunny'"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(
+    three: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert run(passbench, ["batch", str(three), *arguments, "--out", str(three / "out")]) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("compiler", ["pass_mgr_direct", "nope"])
+def test_eval_and_batch_keep_a_graph_under_one_key(
+    make_sample: Callable[..., Path], tmp_path: Path, compiler: str
+) -> None:
+    task = graph_tasks(
+        sample_tasks([make_sample(name="a")], None, None), [(compiler, compiler_named(compiler).uses_passes)]
+    )[0]
+    settings = EvalSettings(compiler=compiler)
+    environment = EnvironmentRecord(harness="1", python="3", torch="2", device="cpu", device_name="x")
+    sample = task.owner.sample
+    result = GraphResult(
+        sample=str(sample.path),
+        graph=task.listed,
+        index=0,
+        compiler=compiler,
+        device="cpu",
+        verdict=Verdict.CORRECT,
+    )
+    passes = (sample.pass_dir, None)
+    with OutputFolder(tmp_path / "out", sample, settings, environment, passes=passes) as folder:
+        folder.add(result)
+    kept = read_store(tmp_path / "out" / "results.jsonl").entries
+    assert [entry.key for entry in kept] == [task_key(task, settings, environment)]

@@ -41,6 +41,18 @@ def test_check_locates_a_broken_rule_and_runs_nothing(tmp_path: Path) -> None:
     assert f"{sample}/pass_dir/_helper.py:7: torch-compute: torch.nn.functional.gelu" in result.output
 
 
+def test_check_looks_at_const_passes_too(tmp_path: Path) -> None:
+    sample = sample_of("helper_module", tmp_path)
+    (sample / "pass_dir").rename(sample / "const_pass_dir")
+    (sample / "pass_dir").mkdir()
+    (sample / "pass_dir" / "sorted_output_pass_rule_names.json").write_text("[]")
+    result = CliRunner().invoke(passbench, ["check", str(sample), "--json"], standalone_mode=False)
+    assert (result.return_value, json.loads(result.output)["passes"]) == (0, ["helper_module"])
+    (sample / "const_pass_dir" / "helper_module.py").write_text("import os\n")
+    result = CliRunner().invoke(passbench, ["check", str(sample)], standalone_mode=False)
+    assert result.return_value == 2 and "const_pass_dir/helper_module.py:1: forbidden-import" in result.output
+
+
 def test_check_explains_what_does_not_match(tmp_path: Path) -> None:
     sample = sample_of("cpp_fused", tmp_path)
     file = sample / "pass_dir" / "cpp_fused.py"

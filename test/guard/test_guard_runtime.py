@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from pass_bench.guard import guarded_run as guarded_run_module
 from pass_bench.guard.audit import Refill, nudge, ranges_of
 from pass_bench.guard.audited_inputs import AuditedInputs, Recorder
 from pass_bench.guard.dispatch import DispatchGuard, poison, replacement_codes
@@ -92,6 +93,21 @@ def test_a_kernel_without_effect_is_a_decoy(double: Any) -> None:
 
     seen = run(fused)
     assert rules(seen) == ["decoy-kernel"] and "cpp decoy" in seen.violations[0].why
+
+
+def test_a_decoy_cannot_hide_behind_others(double: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded_run_module, "MAX_GHOSTS", 1)
+    hidden = cpp_kernel(
+        "void hidden(const float* x, float* y) { y[0] = 2 * x[0]; }", "hidden(const float* x, float* y)"
+    )
+
+    def fused(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        double(x, out, x.numel())
+        hidden(x, out)
+        return out
+
+    assert any(rules(run(fused)) == ["decoy-kernel"] for _ in range(30))  # by chance missed once in 2**30
 
 
 def test_uninitialised_memory_is_poisoned(double: Any) -> None:

@@ -22,7 +22,7 @@ from pass_bench.errors import HarnessFailure
 from pass_bench.guard import namespaces, sandbox, seccomp, syscalls
 from pass_bench.guard.filesystem import runtime_dirs
 from pass_bench.guard.limits import Limits
-from pass_bench.guard.processes import descendants, kill_tree, resident_bytes
+from pass_bench.guard.processes import descendants, resident_bytes
 
 PERMISSION, READ_ONLY, NO_FAMILY, NO_CALL = "PermissionError 1", "OSError 30", "OSError 97", "OSError 38"
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give up root")
@@ -256,7 +256,6 @@ def test_killing_the_waiter_kills_what_is_in_the_box() -> None:
     assert os.read(read_end, 1) == b""  # every holder of the other end is gone
     assert time.monotonic() - start < 2
     os.close(read_end)
-    assert kill_tree(pid) < 2
 
 
 def test_a_fork_bomb_stops_at_its_limit() -> None:

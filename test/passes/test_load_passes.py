@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from pass_bench.data.sample import read_const_names
 from pass_bench.errors import BadInput
 from pass_bench.fx import rewrite, trace_pattern
 from pass_bench.passes import LoadedPasses, load_passes
@@ -130,6 +131,14 @@ def test_const_passes_come_first_and_outside_the_limits(tmp_path: Path) -> None:
         manifest.unlink()
     (passes / "sorted_input_pass_rule_names.json").unlink()
     assert names(load_passes(passes, const)) == ["X", "Y", "B", "A", "C"]
+
+
+def test_a_pass_takes_the_place_of_a_const_pass_of_its_name(tmp_path: Path) -> None:
+    raising = 'raise RuntimeError("imported")\n'
+    const = write(tmp_path / "const", A=raising, X=PASS.format(function="two", literal=9), C=raising)
+    loaded = load_passes(three_passes(tmp_path / "passes"), const)
+    assert names(loaded) == ["A", "X", "C", "B"]
+    assert read_const_names(tmp_path / "passes", const) == ("A", "X", "C")
 
 
 def test_a_pass_for_another_device_is_not_even_imported(tmp_path: Path) -> None:

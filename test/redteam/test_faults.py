@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from pass_bench.guard.redteam.faults import (
     left_running,
     run_fault,
     run_faults,
+    says_why,
     write_fault,
 )
 from pass_bench.results.records import GraphResult
@@ -54,6 +57,18 @@ def test_a_fault_costs_one_graph_its_verdict(fault: Fault, evaluator: FaultEvalu
     assert left_running(evaluator) == []
 
 
+@pytest.mark.parametrize("name", ["fork bomb", "no descriptors", "trap"])
+def test_a_fault_that_nothing_stopped_is_not_as_expected(name: str) -> None:
+    fault = next(fault for fault in FAULTS if fault.name == name)
+    assert not says_why(fault, "AssertionError: nothing stopped it") and not says_why(fault, "")
+
+
+def test_either_limit_may_stop_a_fork_bomb() -> None:
+    bomb = next(fault for fault in FAULTS if fault.name == "fork bomb")
+    assert says_why(bomb, "the pass used more than 6 GiB of memory while loading and compiling")
+    assert says_why(bomb, "RuntimeError: no more processes after 270")
+
+
 def test_captured_output_is_capped(evaluator: FaultEvaluator, tmp_path: Path) -> None:
     flood = Fault("flood", 'os.write(1, b"x" * (3 << 20))', Verdict.CORRECT)
     (result,) = evaluator.evaluate(read_sample(write_fault(tmp_path, flood)), only=(1,))
@@ -73,19 +88,26 @@ def test_faults_on_a_gpu(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.full)])
 def test_children_killed_at_random_moments(kills: int, evaluator: FaultEvaluator, tmp_path: Path) -> None:
     sample = read_sample(write_fault(tmp_path, NOTHING))
+    whole_s = 60.0  # of an evaluation that nobody disturbs
+    for _ in range(2):  # the first one may compile
+        start = time.monotonic()
+        assert verdicts(evaluator.evaluate(sample, only=(1, 2))) == [Verdict.CORRECT] * 2
+        whole_s = min(whole_s, time.monotonic() - start)
     slowest = 0.0
+    struck: list[int] = []
+    failed = 0
     moments = random.Random(1234 + kills)
     for _ in range(kills):
         done = threading.Event()
 
-        def strike(delay: float = moments.uniform(0.02, 2.5), done: threading.Event = done) -> None:
+        def strike(delay: float = moments.uniform(0.02, 0.9 * whole_s), done: threading.Event = done) -> None:
             if not done.wait(delay):
                 victims = left_running(evaluator)
                 if victims:
-                    try:
-                        os.kill(moments.choice(victims), signal.SIGKILL)
-                    except ProcessLookupError:
-                        pass
+                    with contextlib.suppress(ProcessLookupError):
+                        victim = moments.choice(victims)
+                        os.kill(victim, signal.SIGKILL)
+                        struck.append(victim)
 
         thread = threading.Thread(target=strike)
         thread.start()
@@ -97,10 +119,14 @@ def test_children_killed_at_random_moments(kills: int, evaluator: FaultEvaluator
         allowed = {Verdict.CORRECT, Verdict.RUNTIME_FAIL, Verdict.EAGER_FAIL, Verdict.COMPILE_FAIL}
         # eager's process may be hit too
         assert set(verdicts(results)) <= allowed, [r.reason for r in results]
-        assert sum(v is not Verdict.CORRECT for v in verdicts(results)) <= 1
+        wrong = sum(v is not Verdict.CORRECT for v in verdicts(results))
+        assert wrong <= 1
+        failed += wrong
         assert left_running(evaluator) == []
     assert verdicts(evaluator.evaluate(sample, only=(0,))) == [Verdict.CORRECT]
-    print(f"{kills} kills, gone within {slowest:.2f} s")
+    print(f"{len(struck)} of {kills} kills struck, {failed} cost a verdict, gone within {slowest:.2f} s")
+    assert len(struck) >= kills // 2, "most graphs ended before a process could be killed"
+    assert failed >= kills // 5, "few of the processes that were killed mattered"  # the control does not
     assert slowest < 2
 
 

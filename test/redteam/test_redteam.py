@@ -9,6 +9,7 @@ import pytest
 
 from pass_bench.guard.redteam.cases import Case, Expectation, read_case, read_cases
 from pass_bench.guard.redteam.runner import COMPILERS, check_source, run_case, suite_evaluator
+from pass_bench.guard.redteam.table import BEGIN, END
 
 SUITE = Path(__file__).parent
 CASES = read_cases(SUITE)
@@ -17,16 +18,33 @@ HONEST = [case for case in CASES if case.kind == "honest"]
 
 
 def seeded_slice(compiler: str) -> list[Case]:
-    """A few of each kind, others for each compiler; quick ones, since a hang costs its whole time limit."""
+    """Some of each kind, others for each compiler."""
     chooser = random.Random(f"slice of {compiler}")
-    runnable = [case for case in HOSTILE if not case.gpu]
-    return [*chooser.sample(runnable, 4), *chooser.sample(HONEST, 2)]
+    hostile, honest = ([case for case in cases if not case.gpu] for cases in (HOSTILE, HONEST))
+    return [*chooser.sample(hostile, 8), *chooser.sample(honest, 4)]
 
 
 def test_the_suite_is_large_enough() -> None:
     assert len(HOSTILE) >= 45 and len(HONEST) >= 25
     assert sum(case.caught_without_rules for case in HOSTILE) >= 30
     assert all(case.known_from for case in HOSTILE)
+
+
+def test_the_counts_in_the_documentation_agree_with_its_table() -> None:
+    document = (SUITE.parents[1] / "docs" / "integrity.md").read_text()
+    block = document.partition(BEGIN)[2].partition(END)[0]
+    count, *others = [line for line in block.splitlines() if line and not line.startswith(("|", "###"))]
+    assert others == []  # what is written by hand would be lost with the next run
+    rows = [line.strip("| ").split(" | ") for line in block.splitlines() if line.startswith("| `")]
+    hostile, honest = [row for row in rows if len(row) == 6], [row for row in rows if len(row) == 5]
+    assert [row[0].strip("`") for row in hostile] == sorted(case.name for case in HOSTILE)
+    assert [row[0].strip("`") for row in honest] == sorted(case.name for case in HONEST)
+    caught = sum(not {"correct", "not run"} & set(row[4:]) for row in hostile)
+    by_rule = sum(row[3].startswith("rejected") for row in hostile)
+    assert count == (
+        f"{len(hostile)} hostile passes: {by_rule} break a source rule, {caught} are caught with the source "
+        f"rules off. {len(honest)} honest look-alikes: 0 touched. Outcomes other than expected: 0."
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -19,6 +20,7 @@ from pass_bench.results.records import (
 from pass_bench.results.reference_log import log_lines, parse_log, read_log
 from pass_bench.results.verdict import Verdict
 from pass_bench.score import ScoreSettings, aggregated_score, es_of_t, s_of_t
+from pass_bench.score.outcome import ErrorClass, outcome_of
 
 
 def test_reference_log_reads_to_1e_6(shared_dir: Path) -> None:
@@ -102,6 +104,64 @@ def test_own_logs_read_back(verdict: Verdict) -> None:
     assert read.outcome.verdict is verdict
     assert read.outcome.passes_from == level
     assert read.outcome.speedup == 1.23457
+
+
+@pytest.mark.parametrize(
+    ("regimes", "tolerated_from"),
+    [
+        ([_tensor("output[0]", None, max_diff=0.0, nonfinite=True)], 3),
+        ([_tensor("output[0]", None, "complex64", max_diff=0.0, nonfinite=True)], 3),
+        ([_tensor("output[0]", -10), _tensor("output[0]", None, max_diff=0.0, nonfinite=True)], 3),
+        ([_tensor("output[0]", None, max_diff=9.0), _tensor("output[0]", None, nonfinite=True)], 3),
+        ([_tensor("output[0]", None)], 1),
+        ([_tensor("output[0]", None, "int64")], 1),
+        ([_tensor("output[0]", None, "float", max_diff=None)], 1),  # a plain value, of which none is known
+    ],
+)
+def test_a_log_is_scored_like_its_record(regimes: list[TensorReport], tolerated_from: int) -> None:
+    names: list[Literal["recorded", "random"]] = ["recorded", "random"]
+    reports = tuple(
+        RegimeReport(regime=name, seed=1, tensors=(tensor,), passes_from=tensor.passes_from)
+        for name, tensor in zip(names, regimes, strict=False)
+    )
+    record = _result(
+        Verdict.ACCURACY,
+        regimes=reports,
+        passes_from=None,
+        nonfinite=any(tensor.nonfinite for tensor in regimes),
+    )
+    (read,) = parse_log(log_lines(record))
+    assert read.outcome.error_class is outcome_of(record).error_class
+    settings = ScoreSettings()
+    for t in settings.levels:
+        expected = 1 if t >= tolerated_from else 0.1
+        assert es_of_t([read.outcome], t, settings) == pytest.approx(expected)
+        assert es_of_t([outcome_of(record)], t, settings) == pytest.approx(expected)
+
+
+def test_a_difference_that_is_inf_is_not_finite_in_other_peoples_logs() -> None:
+    block = ["P [Processing] a", "P [Datatype][eager]: float16", "P [Result] status: success"]
+    for value, kind in (
+        ("inf", ErrorClass.MISMATCH),
+        ("7.5", ErrorClass.ACCURACY),
+        ("?", ErrorClass.ACCURACY),
+    ):
+        (read,) = parse_log([*block, f"P [Correctness][max_diff]: {value}"])
+        assert read.outcome.error_class is kind
+
+
+def test_a_pass_whose_search_was_cut_short_was_loaded_and_matched() -> None:
+    stopped = "the search stopped after 200000 steps or 20000 matches"
+    passes = (
+        PassReport(name="A", matched=20000, replaced=9, skipped=stopped),
+        PassReport(name="B", matched=0, replaced=0, skipped="DEVICES"),
+    )
+    lines = log_lines(_result(Verdict.CORRECT, _tensor("output[0]", -6), passes=passes))
+    assert "[PassMgrBackend] Loaded 1 passes: ['A']" in lines
+    assert "[PassMgrBackend] Applied 9 replacements with A." in lines
+    assert "Has Any pass matched? True" in lines
+    (read,) = parse_log(lines)
+    assert read.outcome.verdict is Verdict.CORRECT
 
 
 def test_worse_regime_is_logged() -> None:

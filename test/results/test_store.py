@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from pass_bench.errors import BadInput, HarnessFailure
-from pass_bench.results.keys import environment_id, graph_id, pass_set_id, result_key, settings_id
+from pass_bench.results.keys import (
+    environment_id,
+    graph_id,
+    measured_key,
+    pass_set_id,
+    result_key,
+    settings_id,
+)
 from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult
 from pass_bench.results.store import (
     Store,
@@ -40,9 +47,9 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     one = result("a", reason='quote " and\nline, ünïcode, \u2028', log_tail="\x00\x1b[31m")
     with Store(path) as store:
         store.append("k1", StoredResult(submission="mine", result=one))
-        store.append_result(result("b"))
+        store.append("k2", StoredResult(result=result("b")))
     contents = read_store(path)
-    assert [entry.key for entry in contents.entries] == ["k1", "s|b|nope"]
+    assert [entry.key for entry in contents.entries] == ["k1", "k2"]
     assert contents.entries[0].stored.submission == "mine"
     assert read_results(path) == (one, result("b"))
     for line in path.read_text().split("\n")[:-1]:
@@ -53,7 +60,8 @@ def test_nan_and_inf_survive(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     regimes = [{"regime": "recorded", "seed": 1, "tensors": [_tensor(float("nan"))]}]
     with Store(path) as store:
-        store.append_result(GraphResult.model_validate({**result().model_dump(), "regimes": regimes}))
+        one = GraphResult.model_validate({**result().model_dump(), "regimes": regimes})
+        store.append("k", StoredResult(result=one))
     tensor = read_results(path)[0].regimes[0].tensors[0]
     assert tensor.max_diff != tensor.max_diff and tensor.mean_diff == float("inf")
 
@@ -83,7 +91,7 @@ def test_a_torn_last_line_is_dropped_and_said(tmp_path: Path, cut: int) -> None:
         assert len(said) == (cut > 1) and all("torn" in text for text in said)
         assert store.done() == set(kept)
         if cut > 1:
-            store.append_result(result("c"), "c")
+            store.append("c", StoredResult(result=result("c")))
     assert path.read_bytes() == data
 
 
@@ -134,7 +142,7 @@ def test_full_disk_is_our_failure_and_leaves_a_readable_store(
     with Store(path) as store:
         monkeypatch.setattr(os, "write", full)
         with pytest.raises(HarnessFailure, match="No space left"):
-            store.append_result(result("b"), "b")
+            store.append("b", StoredResult(result=result("b")))
         monkeypatch.undo()
     assert [r.graph for r in read_results(path)] == ["a"]
     assert HarnessFailure.exit_code == 3
@@ -150,7 +158,7 @@ def test_retry_selects_by_verdict(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     with Store(path) as store:
         for verdict in Verdict:
-            store.append_result(result(verdict.value, verdict), verdict.value)
+            store.append(verdict.value, StoredResult(result=result(verdict.value, verdict)))
         everything = {verdict.value for verdict in Verdict}
         assert store.done() == everything
         assert store.done(["infra"]) == everything - {"infra"}
@@ -189,6 +197,43 @@ def test_what_identifies_an_environment_and_settings() -> None:
     assert environment_id(environment(torch="2.14")) not in same
     assert settings_id(EvalSettings()) == settings_id(EvalSettings(timeout_s=1))
     assert settings_id(EvalSettings()) != settings_id(EvalSettings(compat=True))
+
+
+def test_the_device_that_was_used_counts_and_not_the_one_asked_for() -> None:
+    def key(asked: str, used: str) -> str:
+        return measured_key(
+            sample="s",
+            graph="g",
+            position=0,
+            passes="p",
+            settings=EvalSettings.model_validate({"device": asked}),
+            environment=environment(device=used),
+        )
+
+    assert key("auto", "cuda") == key("cuda", "cuda") != key("cpu", "cpu") == key("auto", "cpu")
+
+
+def test_samples_that_share_a_graph_have_keys_of_their_own() -> None:
+    keys = {
+        measured_key(
+            sample=sample,
+            graph="g",
+            position=0,
+            passes="",
+            settings=EvalSettings(compiler="nope"),
+            environment=environment(),
+        )
+        for sample in ("one", "two")
+    }
+    assert len(keys) == 2
+
+
+def test_results_are_read_by_key(tmp_path: Path) -> None:
+    write(tmp_path / "r.jsonl", "a", "b", verdict=Verdict.INFRA)
+    write(tmp_path / "r.jsonl", "a")
+    with Store(tmp_path / "r.jsonl") as store:
+        assert store.results(["a"]) == [result("a")]
+        assert store.results([]) == []
 
 
 def test_ids_of_graphs_and_pass_sets_are_of_contents(tmp_path: Path) -> None:

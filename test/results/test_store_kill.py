@@ -17,14 +17,14 @@ from pass_bench.results.store import Store, read_store
 WRITER = """
 import sys
 from pass_bench.results.records import GraphResult
-from pass_bench.results.store import Store
+from pass_bench.results.store import Store, StoredResult
 with Store(sys.argv[1]) as store:
     number = len(store.done())
     print("ready", flush=True)
     while True:
         result = GraphResult(sample="s", graph=f"g{number}", index=0, compiler="nope", device="cpu",
                              verdict="correct", log_tail="x" * 20000)
-        store.append_result(result, str(number))
+        store.append(str(number), StoredResult(result=result))
         number += 1
 """
 

@@ -8,7 +8,7 @@ import inspect
 import operator
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,8 +16,13 @@ from typing import Any
 import torch
 from torch import fx
 
+from pass_bench.runtime.observe import is_replacement
+
 IDIOMS_DIR = Path(__file__).parent / "idioms"
 IDIOMS = tuple(sorted(path.stem for path in IDIOMS_DIR.glob("*.py") if not path.stem.startswith("_")))
+SCALAR_IDIOMS = ("autotune_over_heuristics", "scale_run_spelling", "swapped_arguments_and_constant")
+# Triton compiles ints and floats differently, and of the ints 1, multiples of 16 and those over 32 bits.
+SCALARS = (-1, 0, 1, 2, 16, 2**33, 1.0, 2.0, 0.0, -0.0, -1.5, 0.125)
 PROBES = ((3, 5), (4, 6))
 
 
@@ -74,7 +79,7 @@ def outputs_of(name: str) -> tuple[bool | None, ...] | bool:
     return found[0]
 
 
-def random_graph(rng: random.Random) -> tuple[fx.GraphModule, int]:
+def random_graph(rng: random.Random, names: Sequence[str] = IDIOMS) -> tuple[fx.GraphModule, int]:
     """A graph of plain operators with 1 to 3 replacement calls in it, and the number of its inputs."""
     graph = fx.Graph()
     inputs = [graph.placeholder(f"in_{i}") for i in range(rng.randint(1, 3))]
@@ -83,7 +88,7 @@ def random_graph(rng: random.Random) -> tuple[fx.GraphModule, int]:
     for _ in range(rng.randint(1, 3)):
         for _ in range(rng.randint(0, 2)):
             pool.append(_plain_operator(graph, rng, pool))
-        name = rng.choice(IDIOMS)
+        name = rng.choice(names)
         idiom = load_idiom(name)
         node = insert(graph, idiom, [rng.choice(pool) for _ in range(arity(idiom))])
         shapes = outputs_of(name)
@@ -96,6 +101,30 @@ def random_graph(rng: random.Random) -> tuple[fx.GraphModule, int]:
     results += [rng.choice(pool), pool[-1]]
     graph.output(tuple(results))
     return fx.GraphModule(torch.nn.Module(), graph), len(inputs)
+
+
+def make_scalars_inputs(gm: fx.GraphModule, rng: random.Random) -> int:
+    """Make most of the numbers that replacement calls take further inputs of the graph; return how many."""
+    made = 0
+    for node in [node for node in gm.graph.nodes if is_replacement(node)]:
+        for place, value in enumerate(node.args):
+            if type(value) in (int, float) and rng.random() < 0.8:
+                last = [one for one in gm.graph.nodes if one.op == "placeholder"][-1]
+                with gm.graph.inserting_after(last):
+                    node.update_arg(place, gm.graph.placeholder(f"scalar_{made}"))
+                made += 1
+    gm.recompile()
+    return made
+
+
+def with_scalars(
+    lists: Iterator[list[Any]], count: int, rng: random.Random, settle: int = 4
+) -> Iterator[list[Any]]:
+    """Inputs with numbers after the tensors: the same until the graph is planned, then others in between."""
+    usual = [rng.choice(SCALARS) for _ in range(count)]
+    for number, inputs in enumerate(lists):
+        changes = number >= settle and rng.random() < 0.6
+        yield [*inputs, *([rng.choice(SCALARS) for _ in usual] if changes else usual)]
 
 
 def _plain_operator(graph: fx.Graph, rng: random.Random, pool: list[fx.Node]) -> fx.Node:

@@ -10,9 +10,12 @@ import torch
 from runtime_triples import load_idiom
 from torch import fx
 
+from pass_bench.compilers.pass_mgr_direct import PassMgrDirect
 from pass_bench.kernels import cpp_kernel, cuda
 from pass_bench.kernels.launch import low_overhead
+from pass_bench.passes import PassRule
 from pass_bench.runtime import build_direct
+from pass_bench.runtime import direct as direct_module
 from pass_bench.runtime.plan import CurrentStream, Slot
 from pass_bench.runtime.record import record
 
@@ -34,6 +37,31 @@ def fused(x: Any, y: Any) -> Any:
     axpy(x, y, out, x.numel(), 2.0)
     axpy(out, out, twice, out.numel(), 1.0)
     return out, twice
+
+
+CALLS = 0
+
+
+def counted(x: Any, y: Any) -> Any:
+    global CALLS
+    CALLS += 1
+    return once(x, y)
+
+
+def once(x: Any, y: Any) -> Any:
+    out = torch.empty_like(x)
+    axpy(x, y, out, x.numel(), 2.0)
+    return out
+
+
+def of_an_empty_cell(filled: bool = False) -> Any:
+    if filled:
+        kept = 1
+
+    def broken(x: Any, y: Any) -> Any:
+        return x, y if x is y else kept
+
+    return broken
 
 
 def launched(x: Any) -> Any:
@@ -69,6 +97,35 @@ def test_cpp_kernels_are_planned_at_once() -> None:
             assert again is twice
     with pytest.raises(TypeError):
         direct(torch.ones(2, dtype=torch.int64), torch.ones(2, dtype=torch.int64))
+
+
+def test_the_record_says_why_an_impure_function_is_not_planned() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.add(y, x, alpha=2), torch.add(x, y, alpha=2)
+
+    rule = PassRule("Axpy", lambda x, y: torch.add(y, x, alpha=2), lambda x, y: (x, y), lambda: counted)
+    example = [torch.randn(3, 4), torch.randn(3, 4)]
+    compiled = PassMgrDirect().compile(Model(), ["x", "y"], example, [rule], "cpu")
+    assert compiled.note == "counted runs as written: counted assigns the global CALLS"
+    assert CALLS == 0  # looking at the code is all that was done
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    torch.testing.assert_close(compiled.call(x, y), (2 * x + y, 2 * y + x))
+
+
+def test_a_function_that_settles_late_is_in_the_record_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_module, "WARM_CALLS", 2)
+    rule = PassRule("Axpy", lambda x, y: torch.add(y, x, alpha=2), lambda x, y: (x, y), lambda: once)
+    example = [torch.randn(3, 4), torch.randn(3, 4)]
+    gm = torch.fx.symbolic_trace(lambda x, y: (torch.add(y, x, alpha=2),))
+    compiled = PassMgrDirect().compile(gm, ["x", "y"], example, [rule], "cpu")
+    assert compiled.note == "once is not planned yet: no two recordings in a row agree"
+
+
+def test_host_code_that_breaks_its_examination_is_not_planned() -> None:
+    direct = build_direct(two_inputs(of_an_empty_cell()), [torch.ones(4), torch.ones(4)])
+    (why,) = direct.report().unplanned
+    assert why.startswith("broken runs as written: it cannot be examined: ValueError")
 
 
 def test_a_fresh_output_for_every_call() -> None:

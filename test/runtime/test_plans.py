@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 import torch
 from runtime_triples import (
     DEVICE,
     IDIOMS,
+    SCALAR_IDIOMS,
     arity,
     calls,
     identical,
     load_idiom,
+    make_scalars_inputs,
     one_call,
     outcome,
     random_graph,
+    with_scalars,
 )
 
 from pass_bench.runtime import build_direct
 from pass_bench.runtime.fresh import fresh_copies
 
 
-def check_triple(seed: int, device: str) -> tuple[int, int, list[str]]:
+def check_triple(seed: int, device: str, names: Sequence[str] = IDIOMS) -> tuple[int, int, list[str]]:
     """Run one graph's calls both ways; return its replacement calls, those planned, why not the others."""
-    rng = random.Random(seed)
+    rng, scalar_rng = random.Random(seed), random.Random(f"scalars {seed}")
     torch.manual_seed(seed)
-    gm, count = random_graph(rng)
+    gm, count = random_graph(rng, names)
+    scalars = make_scalars_inputs(gm, scalar_rng)
     direct = build_direct(gm, [])
     sites = planned = 0
     unplanned: list[str] = []
-    for number, inputs in enumerate(calls(rng, count, device)):
+    for number, inputs in enumerate(with_scalars(calls(rng, count, device), scalars, scalar_rng)):
         mine, theirs = fresh_copies(inputs), fresh_copies(inputs)
         with torch.no_grad():
             actual, expected = outcome(direct, mine), outcome(gm, theirs)
@@ -43,11 +48,11 @@ def check_triple(seed: int, device: str) -> tuple[int, int, list[str]]:
     return sites, planned, unplanned
 
 
-def check_triples(seeds: range, device: str) -> None:
+def check_triples(seeds: range, device: str, names: Sequence[str] = IDIOMS) -> None:
     total = planned = 0
     reasons: list[str] = []
     for seed in seeds:
-        sites, done, why = check_triple(seed, device)
+        sites, done, why = check_triple(seed, device, names)
         total, planned = total + sites, planned + done
         reasons += why
     print(f"{len(seeds)} triples: {planned} of {total} replacement calls planned")
@@ -71,6 +76,10 @@ def test_every_idiom_is_planned(name: str) -> None:
 
 def test_random_triples() -> None:
     check_triples(range(25), DEVICE)
+
+
+def test_random_triples_with_scalars_that_change() -> None:
+    check_triples(range(300, 325), DEVICE, SCALAR_IDIOMS)
 
 
 @pytest.mark.full

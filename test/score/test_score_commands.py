@@ -12,7 +12,7 @@ import pytest
 from pass_bench.aggregate_es_scores import command
 from pass_bench.cli import passbench, run
 from pass_bench.results.records import Comparison, GraphResult, TimingStats
-from pass_bench.results.store import Store
+from pass_bench.results.store import Store, StoredResult
 from pass_bench.results.verdict import Verdict
 
 
@@ -20,18 +20,17 @@ def store_of(path: Path, *speedups: float) -> Path:
     stats = TimingStats(trials=9, median_us=1.0, q25_us=1.0, q75_us=1.0, min_us=1.0)
     with Store(path) as store:
         for index, speedup in enumerate(speedups):
-            store.append_result(
-                GraphResult(
-                    sample="samples/a",
-                    graph=f"g{index}",
-                    index=index,
-                    compiler="pass_mgr",
-                    device="cuda",
-                    verdict=Verdict.CORRECT,
-                    passes_from=-10,
-                    e2e=Comparison(eager=stats, compiled=stats, speedup=speedup, low=1, high=2),
-                )
+            result = GraphResult(
+                sample="samples/a",
+                graph=f"g{index}",
+                index=index,
+                compiler="pass_mgr",
+                device="cuda",
+                verdict=Verdict.CORRECT,
+                passes_from=-10,
+                e2e=Comparison(eager=stats, compiled=stats, speedup=speedup, low=1, high=2),
             )
+            store.append(str(index), StoredResult(result=result))
     return path
 
 

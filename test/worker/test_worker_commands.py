@@ -19,7 +19,7 @@ from pass_bench.worker import commands, doctor
 from pass_bench.worker.commands import parse_regimes, print_table
 from pass_bench.worker.doctor import Finding
 from pass_bench.worker.output import OutputFolder
-from pass_bench.worker.table import short_names
+from pass_bench.worker.table import remarks, short_names
 
 
 def stats(median_us: float) -> TimingStats:
@@ -56,6 +56,15 @@ def test_the_table_says_what_happened(capsys: pytest.CaptureFixture[str]) -> Non
     ]  # fmt: skip
     assert "  2  no pass matched; AddNorm: relu is not gelu" in printed
     assert "1 of 2 graphs correct at t = -5, pass_mgr_direct on a CPU" in printed
+
+
+def test_the_table_tells_a_search_cut_short_from_a_pass_left_out() -> None:
+    passes = (
+        PassReport(name="A", matched=3, replaced=2, skipped="the search stopped after 3 matches"),
+        PassReport(name="B", matched=0, replaced=0, skipped="DEVICES has no 'cpu'"),
+    )
+    lines = [line.plain.strip() for line in remarks([result(0, Verdict.CORRECT, passes=passes)])]
+    assert lines == ["A: the search stopped after 3 matches", "B skipped: DEVICES has no 'cpu'"]
 
 
 def test_names_are_as_short_as_they_can_be() -> None:
@@ -166,6 +175,39 @@ def test_doctor_prints_a_line_each_and_fails_without_what_is_needed() -> None:
     assert [line.split()[-2:] for line in lines] == [["python", "3.12"], ["docker", "none"]]
     with pytest.raises(HarnessFailure, match="without torch"):
         doctor.report(look_again, lines.append)
+
+
+def test_doctor_looks_for_the_compiler_that_kernels_get(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    usual = doctor.compiler()
+    assert usual.state == "ok"
+    monkeypatch.setenv("CXX", "/no/such/compiler")
+    fallen_back = doctor.compiler()
+    assert fallen_back.state == "note"
+    assert fallen_back.words == f"{usual.words}; $CXX is /no/such/compiler, which is not there"
+
+
+@pytest.mark.parametrize(
+    ("compiles", "why"),
+    [
+        ("echo 'x.cpp: fatal error: it is broken' >&2; exit 1", "it is broken"),
+        ("while [ $# -gt 0 ]; do [ $1 = -o ] && echo nothing > $2; shift; done", "file too short"),
+    ],
+    ids=["that fails", "whose output does not load"],
+)
+def test_doctor_compiles_and_loads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiles: str, why: str
+) -> None:
+    checks = "for a; do [ $a = --version ] && echo 'cxx 1.0' && exit; [ $a = -fsyntax-only ] && exit; done"
+    wrong = tmp_path / "wrong"
+    wrong.write_text(f"#!/bin/sh\n{checks}\n{compiles}\n")
+    wrong.chmod(0o755)
+    monkeypatch.setenv("CXX", str(wrong))
+    found = doctor.compiler()
+    assert found.state == "missing"
+    assert why in found.words and "\n" not in found.words
 
 
 def test_doctor_looks_at_this_machine() -> None:

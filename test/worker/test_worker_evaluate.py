@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tiny_sample import PASS
 
 from pass_bench.data import read_sample
 from pass_bench.errors import BadInput
@@ -55,6 +56,38 @@ def test_a_right_pass_is_correct_and_timed(evaluator: Evaluator, make_sample: Ca
     assert result.e2e.eager.trials >= 3
     assert result.memory is not None and result.memory.compiled_bytes <= result.memory.eager_bytes
     assert result.weak_at is not None and result.weak_at >= 0  # relu of a normal sum is no constant
+
+
+def test_the_record_says_that_the_sandbox_is_off(
+    evaluator: Evaluator, make_sample: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluator, "settings", SETTINGS.model_copy(update={"sandbox": "off"}))
+    (result,) = evaluator.evaluate(read_sample(make_sample()))
+    assert result.verdict is Verdict.CORRECT and "the sandbox is off" in result.warnings
+
+
+def test_const_passes_are_applied_unless_a_pass_of_their_name_is_there(
+    evaluator: Evaluator, make_sample: Callable[..., Path]
+) -> None:
+    path = make_sample(passes={})
+    (path / "pass_dir").rename(path / "const_pass_dir")
+    const = path / "const_pass_dir"
+    (const / "Right.py").write_text(PASS)
+    (const / "sorted_output_pass_rule_names.json").unlink()
+    (path / "pass_dir").mkdir()
+    (path / "pass_dir" / "sorted_output_pass_rule_names.json").write_text("[]")
+    order = path / "pass_dir" / "sorted_input_pass_rule_names.json"
+    order.write_text('["Right"]')  # names a file of the other folder
+    sample = read_sample(path)
+    assert sample.const_pass_dir == const
+    (result,) = evaluator.evaluate(sample, const_pass_dir=const)
+    assert (result.verdict, [r.name for r in result.passes]) == (Verdict.CORRECT, ["Right"])
+    order.unlink()
+    (path / "pass_dir" / "Right.py").write_text(replacement("return torch.full_like(x, 0.5)"))
+    (path / "pass_dir" / "sorted_output_pass_rule_names.json").write_text('["Right"]')
+    (const / "Right.py").write_text("import os\n")  # breaks a rule, and is not loaded
+    (result,) = evaluator.evaluate(sample, const_pass_dir=const)
+    assert (result.verdict, [r.name for r in result.passes]) == (Verdict.ACCURACY, ["Right"])
 
 
 def test_a_wrong_value_names_the_worst_element(verdict_of: Callable[[str], GraphResult]) -> None:
@@ -229,3 +262,28 @@ def test_compat_judges_recorded_inputs_only_and_times_one_after_the_other(
     assert result.verdict is Verdict.CORRECT
     assert result.e2e is not None and result.e2e.eager.trials == 3
     assert result.unrewritten is None
+
+
+@pytest.mark.parametrize(
+    ("then", "words"),
+    [
+        ('raise ValueError("not twice")', "ValueError: not twice"),
+        ("return torch.sigmoid(x)", "the passes matched when the graph was compiled, and no longer do"),
+    ],
+)
+def test_a_pattern_that_changes_later_is_no_way_around_the_watched_call(
+    then: str, words: str, evaluator: Evaluator, make_sample: Callable[..., Path]
+) -> None:
+    head = "def pattern(x, y):\n"
+    text = PASS.replace(
+        head, f"calls = []\n\n\n{head}    calls.append(1)\n    if len(calls) > 1:\n        {then}\n"
+    )
+    (result,) = evaluator.evaluate(read_sample(make_sample(passes={"P": text})))
+    assert result.verdict is Verdict.RUNTIME_FAIL
+    assert words in result.reason
+
+
+def test_cuda_graphs_on_a_cpu_are_bad_input() -> None:
+    with pytest.raises(BadInput, match="pass_mgr_graph does not run on cpu") as caught:
+        Evaluator(SETTINGS.model_copy(update={"compiler": "pass_mgr_graph"})).__enter__()
+    assert "--device cuda" in str(caught.value)

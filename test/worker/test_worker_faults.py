@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from pass_bench.data import read_sample
+from pass_bench.guard.redteam.faults import left_running
 from pass_bench.results.records import EvalSettings, GraphResult
 from pass_bench.results.verdict import Verdict
 from pass_bench.worker.evaluate import Evaluator
@@ -59,14 +60,6 @@ def evaluator() -> Iterator[Evaluator]:
         yield running
 
 
-def left_running(evaluator: Evaluator) -> set[int]:
-    """Return the children beside the warm workers that wait for the next graph."""
-    assert evaluator._zygote is not None
-    assert evaluator._references is not None and evaluator._candidates is not None
-    idle = {*evaluator._references.idle_pids, *evaluator._candidates.idle_pids}
-    return set(children_of(evaluator._zygote._process.pid)) - idle
-
-
 @pytest.fixture
 def verdict_of(
     evaluator: Evaluator, make_sample: Callable[..., Path]
@@ -82,7 +75,7 @@ def verdict_of(
     yield evaluate
     evaluator.settings = SETTINGS
     assert evaluator._zygote is not None
-    assert left_running(evaluator) == set()
+    assert left_running(evaluator) == []
     honest = PASS.format(top="", body="pass")
     (result,) = evaluator.evaluate(read_sample(make_sample(passes={"P": honest}, name="honest")))
     assert (result.verdict, result.reason) == (Verdict.CORRECT, "")
@@ -167,50 +160,47 @@ def test_an_eager_that_dies_is_no_fault_of_the_harness(
     )
 
 
-def kill(pid: int) -> None:
-    """Kill a process that may be gone."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def killed_at_random(evaluator: Evaluator, make_sample: Callable[..., Path], count: int) -> None:
-    """Kill the candidate at `count` random moments: each graph gets a verdict, and nothing stays running."""
+def test_a_candidate_killed_at_random_moments(evaluator: Evaluator, make_sample: Callable[..., Path]) -> None:
+    """Each graph gets a verdict that says what happened, and nothing stays running."""
     assert evaluator._zygote is not None
     zygote = evaluator._zygote
     sample = read_sample(make_sample(passes={"P": PASS.format(top="", body="pass")}))
     names = evaluator.check(sample)
+    whole_s = 60.0  # of an evaluation that nobody disturbs
+    for _ in range(2):
+        start = time.monotonic()
+        assert evaluator.evaluate_graph(sample, 0, names=names).verdict is Verdict.CORRECT
+        whole_s = min(whole_s, time.monotonic() - start)
     fork = zygote.fork
     source = random.Random(5)
+    verdicts = []
+    timers: list[threading.Timer] = []
+
+    def kill(pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    def fork_and_kill_later(role: str) -> object:
+        child = fork(role)  # type: ignore[arg-type]
+        if role == "candidate":
+            timers.append(threading.Timer(source.uniform(0, 0.9 * whole_s), kill, (child.pid,)))
+            timers[-1].start()
+        return child
+
     try:
-        for _ in range(count):
-            delay = source.uniform(0, 1.5)
-
-            def fork_and_kill_later(role: str, delay: float = delay) -> object:
-                child = fork(role)  # type: ignore[arg-type]
-                if role == "candidate":
-                    threading.Timer(delay, kill, (child.pid,)).start()
-                return child
-
-            zygote.fork = fork_and_kill_later  # type: ignore[method-assign, assignment]
+        zygote.fork = fork_and_kill_later  # type: ignore[method-assign, assignment]
+        for _ in range(5):
             result = evaluator.evaluate_graph(sample, 0, names=names)
-            assert result.verdict in (Verdict.RUNTIME_FAIL, Verdict.CORRECT)
+            verdicts.append(result.verdict)
             if result.verdict is Verdict.RUNTIME_FAIL:
                 assert "was killed by SIGKILL (killed)" in result.reason
     finally:
         zygote.fork = fork  # type: ignore[method-assign]
-    time.sleep(1.6)
-    assert left_running(evaluator) == set()
-
-
-def test_a_candidate_killed_at_random_moments(evaluator: Evaluator, make_sample: Callable[..., Path]) -> None:
-    killed_at_random(evaluator, make_sample, 5)
-
-
-@pytest.mark.full
-def test_a_candidate_killed_at_fifty_random_moments(
-    evaluator: Evaluator, make_sample: Callable[..., Path]
-) -> None:
-    killed_at_random(evaluator, make_sample, 50)
+        for timer in timers:
+            timer.join()
+    assert set(verdicts) <= {Verdict.RUNTIME_FAIL, Verdict.CORRECT}
+    assert verdicts.count(Verdict.RUNTIME_FAIL) >= 2, "most graphs ended before their process could be killed"
+    assert left_running(evaluator) == []
 
 
 def test_the_zygotes_environment_has_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:

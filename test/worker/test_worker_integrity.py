@@ -1,0 +1,90 @@
+"""What the checks leave in the record: on which inputs a call was doubtful, what was not looked at."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pass_bench.guard.audit_modes import AuditMode
+from pass_bench.guard.kernel_log import MAX_GHOSTS
+from pass_bench.results.records import EvalSettings
+from pass_bench.score.tolerance import BASELINE_T
+from pass_bench.worker.integrity import GHOSTS_BELOW_NS, Integrity
+from pass_bench.worker.messages import Compared, Drawn, GuardDone, GuardRequest
+
+RECORDED, RANDOM = Drawn(seed=123, eager_ns=100_000), Drawn(seed=7, eager_ns=100_000)
+
+
+class Talk:
+    """Answers for a pass with so many kernels whose outputs are right from a tolerance level on."""
+
+    def __init__(self, kernels: int = 1, level: int = BASELINE_T):
+        self._kernels, self._level = kernels, level
+
+    def draw(self, regime: str, **_: Any) -> Drawn:
+        return RANDOM if regime == "random" else RECORDED
+
+    def guard(self, request: GuardRequest) -> tuple[GuardDone, tuple[int, ...]]:
+        return GuardDone(kernels=tuple(f"cpp k{i}" for i in range(self._kernels))), ()
+
+    def kept(self, which: int, budget_bytes: int) -> tuple[Any, tuple[int, ...]]:
+        return SimpleNamespace(number=0, payload=None), ()
+
+    def compare(self, *_: Any) -> Compared:
+        return Compared(tensors=(), passes_from=self._level)
+
+
+class Trials:
+    watch, kept = (1, 2), 1
+
+    def audited(self, audit: Any) -> tuple[Any, tuple[int, ...]]:
+        return SimpleNamespace(payload=None), ()
+
+
+def integrity(*regimes: Any, **talk: int) -> Integrity:
+    return Integrity(Talk(**talk), EvalSettings(regimes=regimes), "cpu", "", RECORDED)  # type: ignore[arg-type]
+
+
+def doubtful(found: Integrity) -> tuple[str, int]:
+    assert found.evidence.doubtful is not None
+    return found.evidence.doubtful_regime, found.evidence.doubtful_seed
+
+
+@pytest.mark.parametrize("drawn", [RECORDED, RANDOM])
+def test_a_doubtful_watched_call_is_recorded_with_its_inputs(drawn: Drawn) -> None:
+    regimes = ("recorded",) if drawn is RECORDED else ("recorded", "random")
+    found = integrity(*regimes, level=BASELINE_T + 1)
+    found.guarded_call(1000)
+    assert doubtful(found) == (regimes[-1], drawn.seed)
+
+
+@pytest.mark.parametrize(("mode", "regime"), [("nudged", "recorded"), ("moved", "random")])
+def test_a_doubtful_audited_call_is_recorded_with_its_inputs(mode: AuditMode, regime: str) -> None:
+    found = integrity("recorded", "random", level=BASELINE_T + 1)
+    found._audit(Trials(), mode)  # type: ignore[arg-type]
+    assert doubtful(found) == (regime, RANDOM.seed if regime == "random" else RECORDED.seed)
+
+
+def test_a_doubtful_ordinary_call_was_on_recorded_inputs() -> None:
+    found = integrity("recorded", "random", level=BASELINE_T + 1)
+    found._check_kept(Trials())  # type: ignore[arg-type]
+    assert doubtful(found) == ("recorded", RECORDED.seed)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "run_ns", "warnings"),
+    [
+        (MAX_GHOSTS, 1000, []),
+        (0, GHOSTS_BELOW_NS, []),
+        (12, 1000, [f"{MAX_GHOSTS} of 12 kernels were left out to see what they do"]),
+        (2, 700_000_000, ["no kernel was left out to see what it does: a call takes 0.7 s"]),
+    ],
+)
+def test_the_record_says_which_kernels_were_not_looked_at(
+    kernels: int, run_ns: int, warnings: list[str]
+) -> None:
+    found = integrity("recorded", kernels=kernels)
+    found.guarded_call(run_ns)
+    assert found.warnings == warnings
