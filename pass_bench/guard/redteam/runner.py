@@ -64,7 +64,7 @@ def suite_settings(compiler: str, device: str = "cpu", timeout_s: float = 120.0)
         device=device,  # type: ignore[arg-type]
         source_rules=False,
         timeout_s=timeout_s,
-        trials=48,
+        trials=100,
         warmup=4,
         time_budget_s=1.5 if device == "cpu" else 0.5,
         memory_limit_bytes=(2 if device == "cpu" else 8) << 30,  # CUDA maps gigabytes into each process
