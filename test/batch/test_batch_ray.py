@@ -15,7 +15,8 @@ from pass_bench.batch.tasks import graph_tasks, sample_tasks
 from pass_bench.cli import passbench, run
 from pass_bench.results.store import read_store
 
-QUICK = ["--devices", "cpu", "--trials", "20", "--warmup", "1"]  # two workers share the cores: three say little
+# Two workers share the cores: three trials would say little.
+QUICK = ["--devices", "cpu", "--trials", "20", "--warmup", "1"]
 OTHER = MODEL.replace("in_0 + in_1", "in_0 * in_1")
 
 pytestmark = [
