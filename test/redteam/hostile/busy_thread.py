@@ -2,7 +2,7 @@
 
 Known from: reward-hacking reports of RL-trained kernel writers
 Rules: forbidden-import
-Expected: rejected (threads, eager_slowed, idle-work)
+Expected: rejected (threads, eager_slowed, idle-work) or timeout
 """
 
 import threading
