@@ -98,3 +98,15 @@ def read_const_names(pass_dir: Path, const_pass_dir: Path) -> tuple[str, ...]:
     if (const_pass_dir / MANIFEST).exists() or not const_pass_dir.is_dir():
         return read_manifest(const_pass_dir)
     return tuple(sorted(p.stem for p in const_pass_dir.glob("*.py") if not p.stem.startswith("_")))
+
+
+def kept_const_names(pass_dir: Path, const_pass_dir: Path) -> tuple[str, ...]:
+    """Those of `read_const_names` whose place no pass of the same name in pass_dir takes."""
+    own = read_manifest(pass_dir)
+    return tuple(stem for stem in read_const_names(pass_dir, const_pass_dir) if stem not in own)
+
+
+def read_pass_names(pass_dir: Path, const_pass_dir: Path | None) -> tuple[str, ...]:
+    """The stems of all passes that apply, in order: const ones first, each name once. Raises BadInput."""
+    first = () if const_pass_dir is None else read_const_names(pass_dir, const_pass_dir)
+    return tuple(dict.fromkeys((*first, *read_manifest(pass_dir))))

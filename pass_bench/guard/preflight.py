@@ -14,9 +14,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from pass_bench.data import read_graph, read_manifest, read_sample
+from pass_bench.data import read_graph, read_sample
 from pass_bench.data.records import Sample
-from pass_bench.data.sample import read_const_names
+from pass_bench.data.sample import read_pass_names
 from pass_bench.errors import BadInput, PassBenchError
 from pass_bench.guard.sandbox import SandboxSpec, enter
 from pass_bench.guard.source_rules import check_passes
@@ -99,8 +99,7 @@ def check_sample(
     sample = read_sample(path)
     folder = (pass_dir or sample.pass_dir).absolute()
     const = sample.const_pass_dir.absolute() if sample.const_pass_dir is not None else None
-    first = () if const is None else read_const_names(folder, const)
-    names = tuple(dict.fromkeys((*first, *read_manifest(folder))))
+    names = read_pass_names(folder, const)
     violations = check_passes(folder, const)
     if violations or not match:
         return CheckReport(sample=str(path), passes=names, violations=violations)

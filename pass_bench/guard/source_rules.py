@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pass_bench.data.sample import read_const_names, read_manifest
+from pass_bench.data.sample import kept_const_names, read_manifest
 from pass_bench.errors import BadInput
 from pass_bench.guard.allowed import words
 from pass_bench.guard.native_rules import check_native
@@ -46,9 +46,7 @@ def check_passes(pass_dir: Path, const_pass_dir: Path | None) -> tuple[Violation
     found = check_pass_dir(pass_dir)
     if const_pass_dir is None:
         return found
-    own = read_manifest(pass_dir)
-    stems = [stem for stem in read_const_names(pass_dir, const_pass_dir) if stem not in own]
-    return (*found, *check_pass_dir(const_pass_dir, stems=stems))
+    return (*found, *check_pass_dir(const_pass_dir, stems=kept_const_names(pass_dir, const_pass_dir)))
 
 
 def check_pass_dir(

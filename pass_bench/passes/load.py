@@ -14,7 +14,7 @@ from typing import Any
 from torch import fx
 
 from pass_bench.data import read_manifest
-from pass_bench.data.sample import read_const_names
+from pass_bench.data.sample import kept_const_names, read_pass_names
 from pass_bench.errors import BadInput
 from pass_bench.passes.importing import PACKAGE, use_pass_dir
 from pass_bench.passes.rule import PassRule
@@ -44,21 +44,18 @@ def load_passes(
     being imported. Raises BadInput for a manifest, module or function that is not what it should be.
     """
     pass_dir, kind = Path(pass_dir), device.split(":")[0]
-    names = read_manifest(pass_dir)
-    order: tuple[str, ...] = ()
     consts: dict[str, PassRule] = {}
     skipped: list[PassReport] = []
     if const_pass_dir is not None:
-        order = read_const_names(pass_dir, Path(const_pass_dir))
-        stems = [stem for stem in order if stem not in names]
-        rules, skipped = _load_all(Path(const_pass_dir), stems, kind)
+        const_pass_dir = Path(const_pass_dir)
+        rules, skipped = _load_all(const_pass_dir, kept_const_names(pass_dir, const_pass_dir), kind)
         consts = {rule.name: rule for rule in rules}
-    found, left_out = _load_all(pass_dir, names, kind)
+    found, left_out = _load_all(pass_dir, read_manifest(pass_dir), kind)
     kept, dropped = _limited(found, pattern_limit, replacement_func_limit)
-    own = {rule.name: rule for rule in kept}
-    chosen = {name: own.get(name) or consts.get(name) for name in (*order, *own)}  # the first place counts
+    by_name = consts | {rule.name: rule for rule in kept}
+    order = read_pass_names(pass_dir, const_pass_dir)
     return LoadedPasses(
-        tuple(rule for rule in chosen.values() if rule is not None), (*skipped, *left_out, *dropped)
+        tuple(by_name[name] for name in order if name in by_name), (*skipped, *left_out, *dropped)
     )
 
 

@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import Literal
 
 from pass_bench.compilers import compiler_named
-from pass_bench.data import Sample, read_graph, read_manifest
+from pass_bench.data import Sample, read_graph
 from pass_bench.data.model_source import check_model_source
-from pass_bench.data.sample import read_const_names
+from pass_bench.data.sample import read_pass_names
 from pass_bench.errors import BadInput, HarnessFailure
 from pass_bench.guard.sandbox import FIRST_PRIVATE_UID
 from pass_bench.guard.source_rules import check_passes
@@ -197,9 +197,7 @@ class Evaluator:
         if not self._compiler.uses_passes:
             return ()
         pass_dir = pass_dir or sample.pass_dir
-        names = read_manifest(pass_dir)
-        if const_pass_dir is not None:
-            names = tuple(dict.fromkeys((*read_const_names(pass_dir, const_pass_dir), *names)))
+        names = read_pass_names(pass_dir, const_pass_dir)
         self._known_rules.pop((pass_dir, const_pass_dir), None)  # the files may have changed since
         if not self._broken_rules(pass_dir, const_pass_dir):
             self._load_once(sample, pass_dir, const_pass_dir)
