@@ -119,7 +119,8 @@ def markdown(results: Sequence[GraphResult], environment: EnvironmentRecord, com
     by_graph: dict[tuple[str, str], dict[str, GraphResult]] = {}
     for result in results:
         by_graph.setdefault((result.sample, result.graph), {})[result.compiler] = result
-    small, large = [], []
+    small: list[tuple[str, str]] = []
+    large: list[tuple[str, str]] = []
     for key in by_graph:
         size = largest_tensor(read_graph(Path(key[0]) / key[1]))
         (large if size > LARGE else small).append(key)

@@ -14,6 +14,7 @@ import argparse
 import multiprocessing
 import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
@@ -41,7 +42,7 @@ SETS = 3  # of inputs, taken in turns where they are to be copied
 class MovingInputs:
     """The same values at another address in each call."""
 
-    def __init__(self, values: list[object]) -> None:
+    def __init__(self, values: Sequence[object]) -> None:
         sets = [[clone_like(v) if isinstance(v, torch.Tensor) else v for v in values] for _ in range(SETS)]
         self._sets = cycle(sets)
 
@@ -69,7 +70,7 @@ def measure(sample: Path, trials: int) -> list[Row]:
         inputs = make_inputs(graph, device="cuda")
         rules = load_passes(sample / "pass_dir", device="cuda").rules
 
-        kept = []  # what was compiled on, so that no input comes to lie where it lay
+        kept: list[list[object]] = []  # what was compiled on, so that no input comes to lie where it lay
 
         def compiled(name: str, graph=graph, module=module, inputs=inputs, rules=rules, kept=kept):  # type: ignore[no-untyped-def]
             copies = [clone_like(v) if isinstance(v, torch.Tensor) else v for v in inputs]

@@ -18,7 +18,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,7 @@ def bare_loop(length: int, inputs: list[torch.Tensor], device: str) -> Callable[
     return flat_loop
 
 
-def replayed(call: Callable[..., Any], inputs: list[torch.Tensor]) -> Callable[..., Any]:
+def replayed(call: Callable[..., Any], inputs: Sequence[object]) -> Callable[..., Any]:
     """A CUDA graph of a call at these addresses, replayed without looking at anything."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())

@@ -177,11 +177,12 @@ class Trials:
             yield
 
     def _return_rounds(self) -> int:
+        """At least as many as the control takes, however short a warm-up was asked for."""
         rounds = RETURN_ROUNDS
         if self.blocks:
             last = self.blocks[-1]
             rounds = max(rounds, int(RETURN_S * 1e9 * last.rounds / max(last.wall_ns, 1)))
-        return min(rounds, self._settings.warmup)
+        return min(rounds, self._settings.warmup) if self._settings.compat else rounds
 
     def _look_at_empty(self) -> None:
         """See how long a block without trials takes."""

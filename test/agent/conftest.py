@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from agent_bench import Bench
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,3 +20,8 @@ def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         del os.environ["PASSAGENT_LOCK_DIR"]
     else:
         os.environ["PASSAGENT_LOCK_DIR"] = before
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_bench import BETTER, Bench, observation
 from agent_fixtures import (
     EVALUATE,
     MANIFEST,
     SUBMIT,
-    call,
-    make_dataset,
-    make_sample,
     make_script,
     pass_text,
     passagent,
@@ -27,71 +25,13 @@ from agent_fixtures import (
 from pass_agent.agent.budget import Limits
 from pass_agent.agent.config import DEFAULT
 from pass_agent.agent.runner import Runner
-from pass_agent.agent.settings import RunSettings
-from pass_agent.agent.summary import Summary
 from pass_agent.cli import passagent as cli
 from pass_agent.cli import run as run_cli
 from pass_agent.errors import BadInput
-from pass_agent.journal.log import read_journal
 from pass_agent.model.prices import Price
 from pass_agent.model.script import read_script
 from pass_agent.model.server import serving
 from pass_agent.runtime.process import find_marked
-
-CONFIG = """
-system_prompt: You write passes.
-instance_prompt: "{problem_statement}"
-command_files: [tools/file_editor.py, tools/pass_evaluator.py, tools/submit.py]
-other_args: {max_retries: 1, timeout: 20, wait: 0.01}
-"""
-
-
-class Bench:
-    """A folder with samples, a dataset and a configuration; runs in this process."""
-
-    def __init__(self, folder: Path, samples: int = 1):
-        self.folder = folder
-        self.samples = [make_sample(folder / f"task_{number}") for number in range(samples)]
-        self.dataset = make_dataset(folder / "data.jsonl", self.samples)
-        self.config = folder / "config.yaml"
-        self.config.write_text(CONFIG)
-        self.said: list[str] = []
-
-    def settings(self, turns: Any, **more: Any) -> RunSettings:
-        script = make_script(self.folder / "script.json", turns)
-        chosen = {
-            "dataset": self.dataset,
-            "config": self.config,
-            "traj_dir": self.folder / "traj",
-            "exp_name": "exp",
-            "llm_name": f"scripted:{script}",
-            "k": 0,
-            "runtime": "local",
-            "few_shot": False,
-            **more,
-        }
-        return RunSettings(**chosen)
-
-    def run(self, turns: Any, **more: Any) -> Summary:
-        return Runner(self.settings(turns, **more), self.said.append).run()
-
-    def lines(self) -> list[dict[str, Any]]:
-        return read_lines(self.folder / "traj" / "exp.jsonl")
-
-    def journal(self, task: int = 0, attempt: int = 0) -> Path:
-        return self.folder / f"traj/exp/tasks/task_{task}/attempt_{attempt}/journal.jsonl"
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
-
-
-def observation(line: dict[str, Any], step: int) -> str:
-    return str(line["trajectory_steps"][step]["observation"])
-
-
-BETTER = [write_pass(speedup=1.5), EVALUATE, write_pass(speedup=3.0), EVALUATE]
 
 
 def test_the_best_pass_set_is_restored_and_bound_to_its_score(bench: Bench) -> None:
@@ -381,79 +321,6 @@ def test_evaluations_are_shared_between_attempts_and_counted_once(bench: Bench) 
     for line in bench.lines():
         assert "(Evaluated before" not in observation(line, 1)
         assert "(Evaluated before" in observation(line, 2)
-
-
-def test_the_same_run_again_needs_leave_and_does_nothing_twice(bench: Bench) -> None:
-    turns = [*BETTER, SUBMIT]
-    bench.run(turns)
-    with pytest.raises(BadInput, match="an earlier run is here"):
-        bench.run(turns)
-    before = (bench.folder / "traj/exp.jsonl").read_bytes()
-    bench.run(turns, resume=True)
-    assert (bench.folder / "traj/exp.jsonl").read_bytes() == before
-
-
-@pytest.mark.parametrize("kept", range(1, 10))
-def test_a_journal_cut_anywhere_is_resumed_exactly(bench: Bench, kept: int) -> None:
-    """`kept` whole lines, and half of the next."""
-    turns = [*BETTER, SUBMIT]
-    bench.run(turns)
-    (whole,) = bench.lines()
-    lines = bench.journal().read_bytes().splitlines(keepends=True)
-    assert len(lines) == 12  # start, five replies and steps, end
-    bench.journal().write_bytes(b"".join(lines[:kept]) + lines[kept][: len(lines[kept]) // 2])
-    (bench.folder / "traj/exp.jsonl").write_bytes(b'{"torn')
-    bench.run(turns, resume=True)
-    (again,) = bench.lines()
-    assert strip_times(again) == strip_times(whole)
-    assert len(read_journal(bench.journal()).steps) == 5
-
-
-def test_an_attempt_survives_other_wording_but_not_other_files(bench: Bench) -> None:
-    turns = [*BETTER, SUBMIT]
-    bench.run(turns)
-    lines = bench.journal().read_text().splitlines(keepends=True)
-    begun = "".join(lines[:7])
-    bench.journal().write_text(begun.replace("graphs correct", "graphs are right"))
-    (bench.folder / "traj/exp.jsonl").unlink()
-    bench.run(turns, resume=True)
-    (line,) = bench.lines()
-    assert (line["exit_reason"], line["reward"]) == ("agent", pytest.approx(3.0))
-    assert "graphs are right" in observation(line, 1)
-    bench.journal().write_text(begun.replace("# speedup: 1.5", "# speedup: 9.5"))
-    (bench.folder / "traj/exp.jsonl").unlink()
-    bench.run(turns, resume=True)
-    assert bench.lines()[0]["exit_reason"] == "env_exception"
-    assert "step 0 does not replay: pass_dir holds" in bench.lines()[0]["exit_detail"]
-
-
-def strip_times(value: Any) -> Any:
-    """A trajectory without what may differ between two runs of the same script."""
-    if isinstance(value, dict):
-        return {key: strip_times(one) for key, one in value.items() if "time" not in key and key != "seconds"}
-    return [strip_times(one) for one in value] if isinstance(value, list) else value
-
-
-def test_a_changed_sample_is_not_mixed_into_an_unfinished_attempt(bench: Bench) -> None:
-    bench.run([*BETTER, SUBMIT])
-    lines = bench.journal().read_bytes().splitlines(keepends=True)
-    bench.journal().write_bytes(b"".join(lines[:5]))
-    (bench.samples[0] / "graphs/model/sub_0/model.py").write_text("changed")
-    with pytest.raises(BadInput, match="was changed since"):
-        bench.run([*BETTER, SUBMIT], resume=True)
-
-
-def test_replay_is_exact_and_notices_a_changed_journal(bench: Bench) -> None:
-    bench.run([*BETTER, call("file_editor", command="view", path="pass_dir/one.py"), SUBMIT])
-    folder = bench.journal().parent
-    ran = passagent("replay", folder)
-    assert (ran.returncode, ran.stdout) == (0, "6 steps replay exactly\n")
-    again = passagent("replay", folder, "--evaluate")
-    assert "best score 3, recorded 3" in again.stdout
-    bench.journal().write_text(bench.journal().read_text().replace("# speedup: 3.0", "# speedup: 9.0"))
-    ran = passagent("replay", folder)
-    assert ran.returncode == 2
-    assert "step 2 does not replay" in ran.stderr
 
 
 def test_show_in_the_terminal_and_as_html(bench: Bench) -> None:

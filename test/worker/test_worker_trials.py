@@ -14,7 +14,7 @@ from pass_bench.results.verdict import Verdict
 from pass_bench.worker.conversation import Timed
 from pass_bench.worker.messages import TimeReply, TimeRequest
 from pass_bench.worker.outcome import Stop
-from pass_bench.worker.trials import LATE_MISFITS, MOST_MISFITS, Trials
+from pass_bench.worker.trials import LATE_MISFITS, MOST_MISFITS, RETURN_ROUNDS, Trials
 
 BAD = Misfit("clock", "made up")
 
@@ -122,3 +122,17 @@ def test_inputs_are_taken_the_same_way_with_checks_and_without() -> None:
         requests.clear()
         Trials(ask, settings, "cpu", (), unrewritten=False).run()
         assert {bool(request.watch) for request in requests} == {watched}
+
+
+@pytest.mark.parametrize(("compat", "rounds"), [(False, RETURN_ROUNDS), (True, 1)])
+def test_a_block_is_as_warm_as_the_control_however_short_the_warm_up(compat: bool, rounds: int) -> None:
+    warmups: list[int] = []
+    candidate = Candidate()
+
+    def ask(request: TimeRequest) -> Timed:
+        warmups.append(request.warmup)
+        return candidate(request)
+
+    Trials(ask, EvalSettings(trials=20, warmup=1, compat=compat), "cpu", (), unrewritten=False).run()
+    assert warmups[0] == rounds  # then two empty blocks and the trials
+    assert set(warmups[1:4]) == {0}
