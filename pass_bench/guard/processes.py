@@ -44,11 +44,18 @@ def busy_threads(pid: int, samples: int = 8, interval_s: float = 0.008) -> float
         time.sleep(interval_s)
         for each in descendants(pid):
             with contextlib.suppress(OSError):
-                for task in Path(f"/proc/{each}/task").iterdir():
-                    with contextlib.suppress(OSError):
-                        state = (task / "stat").read_text().rpartition(")")[2].split()[0]
-                        seen += state == "R"
+                seen += sum(
+                    _state(each, int(task.name)) == "R" for task in Path(f"/proc/{each}/task").iterdir()
+                )
     return seen / samples
+
+
+def _state(pid: int, thread: int) -> str:
+    """The kernel's letter for what a thread does ("R": it runs or wants to), "" where there is none."""
+    try:
+        return Path(f"/proc/{pid}/task/{thread}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,17 @@ def cpu_account(pid: int) -> CpuAccount:
             fields = Path(f"/proc/{each}/schedstat").read_text().split()
             ran, waited = ran + int(fields[0]), waited + int(fields[1])
     return CpuAccount(ran, waited)
+
+
+def settle(pid: int, limit_s: float = 0.002) -> None:
+    """Wait until the first threads of a process tree sleep, or for so long.
+
+    What a process does after its answer, and its waiting for a core meanwhile, is then in the account before
+    the next request and not in that of the request.
+    """
+    tree, end = descendants(pid), time.monotonic() + limit_s
+    while any(_state(each, each) == "R" for each in tree) and time.monotonic() < end:
+        time.sleep(0.0001)
 
 
 class MemoryWatch:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import time
 from contextlib import ExitStack
 from types import TracebackType
 
 from pass_bench.guard.clock_fit import Block
-from pass_bench.guard.processes import CpuAccount, cpu_account
+from pass_bench.guard.processes import CpuAccount, cpu_account, settle
 from pass_bench.worker.messages import (
     Arm,
     CandidateJob,
@@ -60,8 +61,7 @@ class Control:
         nothing = {"sample_path": "", "pass_dir": "", "cache_dir": ""}
         self._mutated, self._keep = mutated, keep
         self._device = job.device
-        self._empty_ns = -1
-        self._empty_ran_ns = 0
+        self._empty_ns = self._empty_ran_ns = sys.maxsize  # the least so far
         self._unanswered = 0
         self._stack = ExitStack()
         self._loan: Loan | None = None
@@ -99,18 +99,17 @@ class Control:
         self._ask(0, rounds, budget_s)
 
     def _look_at_empty(self) -> None:
-        empty = [self._ask(0, 0, 1.0) for _ in range(2)]
-        self._empty_ns = min(max(0, wall_ns - cpu.waited_ns) for _, wall_ns, cpu in empty)
-        self._empty_ran_ns = min(cpu.ran_ns for _, _, cpu in empty)
+        _, wall_ns, cpu = self._ask(0, 0, 1.0)
+        self._empty_ns = min(self._empty_ns, max(0, wall_ns - cpu.waited_ns))
+        self._empty_ran_ns = min(self._empty_ran_ns, cpu.ran_ns)
 
     def block(self, rounds: int, budget_s: float, watch: tuple[int, ...] = ()) -> Block:
         """Time eager in turns with itself for some rounds, alone on the device; raises ControlLost.
 
         `watch`: the seeds of the contents that inputs take on. The same ones take as long between calls.
         """
-        if self._empty_ns < 0:
-            self._look_at_empty()
         self._ask(0, RETURN_ROUNDS, budget_s)  # cold, it takes longer between calls: room to hide in
+        self._look_at_empty()
         reply, wall_ns, cpu = self._ask(rounds, 0, budget_s, watch)
         return Block(
             arms=reply.trials,
@@ -135,6 +134,7 @@ class Control:
             budget_s=budget_s,
             min_trials=min(3, rounds),
         )
+        settle(self._child.pid)
         before, start = cpu_account(self._child.pid), time.perf_counter_ns()
         self._send(request)
         reply: TimeReply = self._expect(TimeReply)

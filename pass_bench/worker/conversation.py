@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pass_bench.errors import HarnessFailure
-from pass_bench.guard.processes import CpuAccount, MemoryWatch, cpu_account
+from pass_bench.guard.processes import CpuAccount, MemoryWatch, cpu_account, settle
 from pass_bench.results.records import EvalSettings, Regime
 from pass_bench.results.verdict import Verdict
 from pass_bench.worker.descriptors import check_descriptor
@@ -242,6 +242,7 @@ class Conversation:
 
     def timed(self, request: TimeRequest) -> Timed:
         """Ask for a block of trials."""
+        settle(self.pid)
         before, start = cpu_account(self.pid), time.perf_counter_ns()
         self.send(request, "being timed")
         reply, descriptors = self.reply_beside("being timed", TimeReply)

@@ -158,8 +158,8 @@ class Integrity:
                 break
             if attempt == MORE_BLOCKS:
                 raise rejected(misfit.rule, misfit.why)
-            time.sleep(PAUSE_S * (attempt + 1))  # a neighbour may be to blame: look again
-            trials.again(CONTROL_ROUNDS)
+            time.sleep(PAUSE_S * (attempt + 1))  # a neighbour may be to blame: look again, and longer
+            trials.again(CONTROL_ROUNDS << attempt)
         self._reject_memory(trials)
         floor = floor_us(self._recorded.written_bytes, self._device, self._device_name)
         self.evidence.floor_us = floor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -30,6 +31,7 @@ MOST_MISFITS = 10  # more blocks than have fitted
 MOST_TAKES = 40
 RETAKEN_S, LATE_MISFITS = 20.0, 4  # after so long fewer are enough
 MISFIT_PAUSE_S = 0.05
+SHORT_RETAKES, MOST_ROUNDS = 2, 1000  # after so many misfits blocks double, up to so many rounds
 # Warm-up after the wait for the device, in which others ran on the same core and the same card.
 RETURN_ROUNDS, RETURN_S = 3, 0.005  # at least so many rounds, and for so long
 LEAST_ROUNDS = 3
@@ -71,8 +73,7 @@ class Trials:
         self._retaken = 0
         self._between, self._keep = between, keep
         self._end = 0.0
-        self._empty_ns = -1
-        self._empty_ran_ns = 0
+        self._empty_ns = self._empty_ran_ns = sys.maxsize  # the least so far
         self.blocks: list[Block] = []
         self.watch: tuple[int, ...] = ()  # seeds of the last block, some calls of which can be looked at
         self.kept = 0  # how many
@@ -172,7 +173,6 @@ class Trials:
             self._end += time.monotonic() - start
             if warm:
                 self._timed(0, self._return_rounds(), "host", self._arms)
-            if self._empty_ns < 0:
                 self._look_at_empty()
             yield
 
@@ -185,28 +185,33 @@ class Trials:
         return min(rounds, self._settings.warmup) if self._settings.compat else rounds
 
     def _look_at_empty(self) -> None:
-        """See how long a block without trials takes."""
-        empty = [self._timed(0, 0, "host", self._arms) for _ in range(2)]
-        self._empty_ns = min(max(0, block.wall_ns - block.cpu.waited_ns) for block in empty)
-        self._empty_ran_ns = min(block.cpu.ran_ns for block in empty)
+        """See how long a block without trials takes, anew before each one: a single look may be disturbed."""
+        if self._beside is None and self.blocks:
+            return
+        empty = self._timed(0, 0, "host", self._arms)
+        self._empty_ns = min(self._empty_ns, max(0, empty.wall_ns - empty.cpu.waited_ns))
+        self._empty_ran_ns = min(self._empty_ran_ns, empty.cpu.ran_ns)
 
     def _watched_block(self, count: int) -> list[tuple[int, ...]]:
         """Take a block, and what belongs beside it, under the same circumstances; anew if it does not fit.
 
         A neighbour may make a good block look bad, and a bad one good. So one that fits is used once as many
-        have fitted as have not; when MOST_MISFITS more have not, there is a reason other than neighbours.
+        have fitted as have not; when MOST_MISFITS more have not, there is a reason other than neighbours. A
+        moment's standstill weighs less in a longer block, hidden time as much, so blocks grow; all of the one
+        that fits is used, since part of it could hide behind the rest.
         """
-        misfits, last = 0, None
+        misfits, taken_again, last = 0, 0, None
         start = time.monotonic()
         for _ in range(MOST_TAKES):
+            longer = 2 ** max(0, taken_again - SHORT_RETAKES)
             with self._held():
-                block = self._block(count, "host", self._arms)
+                block = self._block(max(count, min(count * longer, MOST_ROUNDS)), "host", self._arms)
                 with self._unbudgeted():
                     misfit = None if self._beside is None else self._beside(self.blocks[-1])
             if misfit is None and misfits <= 1 and (not misfits or self._says_something(block)):
                 return block
             if misfit is not None:
-                misfits, last = misfits + 1, misfit
+                misfits, taken_again, last = misfits + 1, taken_again + 1, misfit
                 late = time.monotonic() - start > RETAKEN_S
                 if misfits == MOST_MISFITS or (late and misfits >= LATE_MISFITS):
                     break

@@ -151,3 +151,13 @@ def test_a_core_in_a_slower_state_is_slower_between_calls_too() -> None:
 def test_a_short_block_or_no_control_says_nothing() -> None:
     assert block_misfit(block(500, 1, between_us=500, rounds=9), [control(100)]) is None
     assert block_misfit(block(500, 1, between_us=500), []) is None
+
+
+def test_a_disturbed_look_at_the_control_without_trials_does_not_count_against_the_pass() -> None:
+    # 20 us between two calls: 15 rounds take 1.5 ms for the calls and 0.3 ms between them. The first look
+    # took 2 ms instead of 1, which would leave nothing between the control's calls.
+    good = control(100, between_us=20)
+    first = replace(good, empty_ns=2_000_000)
+    ours = block(100, 50, between_us=40)  # 80 us a round: 40 beyond the control's
+    assert clock_misfit([ours] * 3, [first, good, good]) is None
+    assert clock_misfit([ours] * 3, [first] * 3) is not None

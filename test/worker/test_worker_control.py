@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from pass_bench.guard.processes import CpuAccount
@@ -12,14 +13,17 @@ from pass_bench.worker.trials import RETURN_ROUNDS
 
 def test_a_block_comes_after_a_warm_up_and_has_the_contents_asked_for() -> None:
     asked: list[tuple[int, int, tuple[int, ...]]] = []
+    walls = iter([900, 40, 1000, 900, 30, 1000, 900, 50, 1000])  # warm-up, without trials, trials
 
     def ask(rounds: int, warmup: int, budget_s: float, watch: tuple[int, ...] = ()) -> Any:
         asked.append((rounds, warmup, watch))
-        return TimeReply(trials=((7,) * rounds,) * 3), 1000, CpuAccount(0, 0)
+        return TimeReply(trials=((7,) * rounds,) * 3), next(walls), CpuAccount(25, 20)
 
     control = Control.__new__(Control)
     control._ask = ask  # type: ignore[method-assign]
-    control._device, control._empty_ns, control._empty_ran_ns = "cpu", 10, 5
-    block = control.block(4, 1.0, (1, 2))
-    assert asked == [(0, RETURN_ROUNDS, ()), (4, 0, (1, 2))]
-    assert block.arms == ((7,) * 4,) * 3 and block.wall_ns == 1000 and block.empty_ns == 10
+    control._device, control._empty_ns, control._empty_ran_ns = "cpu", sys.maxsize, sys.maxsize
+    blocks = [control.block(4, 1.0, (1, 2)) for _ in range(3)]
+    assert asked[:3] == [(0, RETURN_ROUNDS, ()), (0, 0, ()), (4, 0, (1, 2))]
+    assert blocks[0].arms == ((7,) * 4,) * 3 and blocks[0].wall_ns == 1000
+    # 40 ns less 20 of waiting, then 30 less 20, which stays the least
+    assert [(block.empty_ns, block.empty_ran_ns) for block in blocks] == [(20, 25), (10, 25), (10, 25)]

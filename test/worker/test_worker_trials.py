@@ -63,6 +63,24 @@ def test_as_many_must_fit_as_have_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert times_of(trials_of(iter([BAD, BAD, None, BAD, None, None]), monkeypatch)) == {7000}
 
 
+def test_blocks_grow_while_they_do_not_fit_and_one_that_fits_is_used_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trials = trials_of(iter([BAD] * 4 + [None] * 4), monkeypatch)
+    asked: list[int] = []
+    ask = trials._ask
+
+    def noted(request: TimeRequest) -> Timed:
+        asked.append(request.trials)
+        return ask(request)
+
+    trials._ask = noted
+    used = trials._watched_block(20)
+    # two takes as long as the first one, then twice and four times as long; fits leave the length as it is
+    assert [count for count in asked if count] == [20, 20, 20, 40, 80, 80, 80, 80]
+    assert {len(arm) for arm in used} == {80}
+
+
 def test_too_many_that_do_not_fit_are_a_reason_to_reject(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Stop) as stopped:
         trials_of(iter([BAD] * MOST_MISFITS), monkeypatch).run()
