@@ -106,7 +106,8 @@ def clock_misfit(ours: Sequence[Block], control: Sequence[Block], compiled: int 
     """
     if len(ours) < LEAST_BLOCKS or not control:
         return None
-    hidden, block = min(((_hidden(one, control, compiled), one) for one in ours), key=lambda pair: pair[0])
+    fair = _with_least_empty(ours)
+    hidden, block = min(((_hidden(one, control, compiled), one) for one in fair), key=lambda pair: pair[0])
     return Misfit("clock", _unexplained_why(block, control, hidden, compiled)) if hidden > 0 else None
 
 
@@ -151,7 +152,7 @@ def _hidden(
     `slack`: so many times the usual one; `stretch`: so many times what the control takes between calls.
     """
     found = [0.0]
-    control = _with_least_empty(control)
+    control = _longest(_with_least_empty(control))
     if all(one.ran_ns >= 0 for one in (block, *control)):
         usual = stretch * max(0.0, median(one.cpu_between_ns for one in control))
         empty = min(block.empty_ran_ns, min(one.empty_ran_ns for one in control) + EMPTY_SLACK_NS)
@@ -171,6 +172,19 @@ def _with_least_empty(blocks: Sequence[Block]) -> list[Block]:
     empty_ns = min(one.empty_ns for one in blocks)
     empty_ran_ns = min(one.empty_ran_ns for one in blocks)
     return [replace(one, empty_ns=empty_ns, empty_ran_ns=empty_ran_ns) for one in blocks]
+
+
+def _longest(blocks: Sequence[Block]) -> list[Block]:
+    """Those of at least half as many rounds as the longest: a moment's standstill counts for less there."""
+    most = max(one.rounds for one in blocks)
+    return [one for one in blocks if 2 * one.rounds >= most]
+
+
+def uneven(control: Sequence[Block]) -> bool:
+    """Whether blocks of the control differ so much in what lies between calls that hidden time could."""
+    between = [one.between_ns * len(one.arms) for one in _with_least_empty(control)] if control else [0.0]
+    usual = max([CLOCK_FLOOR_NS, *(ROUND_SHARE * one.explained_ns for one in control)])
+    return max(between) - min(between) > usual
 
 
 def _unexplained(block: Block, spent_ns: float, usual_ns: float, compiled: int, slack: float) -> float:

@@ -16,6 +16,7 @@ from pass_bench.guard.clock_fit import (
     clock_misfit,
     eager_misfit,
     memory_misfit,
+    uneven,
 )
 from pass_bench.guard.floor import floor_us
 from pass_bench.guard.kernel_log import MAX_GHOSTS
@@ -32,6 +33,7 @@ from pass_bench.worker.trials import PARTS, Trials
 
 LEVELS_WORSE = 2  # a call that is this many powers of ten less exact than the verified ones was no rounding
 CONTROL_ROUNDS = 15
+SURE_ROUNDS = 200  # in which a moment's standstill hides nothing
 GHOSTS_BELOW_NS = 500_000_000
 SLOW_NS = 200_000_000
 MORE_BLOCKS = 6
@@ -152,6 +154,8 @@ class Integrity:
         for _ in range(LEAST_BLOCKS):  # calls that take long leave few blocks, which say nothing
             if len(self._blocks(trials)) < LEAST_BLOCKS:
                 trials.again(CONTROL_ROUNDS)
+        if uneven(self._control_blocks):
+            trials.again(SURE_ROUNDS)
         for attempt in range(MORE_BLOCKS + 1):
             misfit = self._misfit(trials)
             if misfit is None:
@@ -210,8 +214,10 @@ class Integrity:
         """Time the control and hold a block against it; to be called while the device is held."""
         if self._control is None:
             return None
+        # Where the host stands still at times, short blocks would make the control look slow between calls.
+        rounds = max(SURE_ROUNDS, block.rounds) if uneven(self._control_blocks) else CONTROL_ROUNDS
         try:
-            self._control_blocks.append(self._control.block(CONTROL_ROUNDS, 2.0, block.watch))
+            self._control_blocks.append(self._control.block(rounds, 2.0, block.watch))
         except ControlLost as error:
             self._lost(error)
             return None

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from pass_bench.guard.clock_fit import Block, block_misfit, clock_misfit, eager_misfit, memory_misfit
+from pass_bench.guard.clock_fit import (
+    Block,
+    block_misfit,
+    clock_misfit,
+    eager_misfit,
+    memory_misfit,
+    uneven,
+)
 from pass_bench.guard.floor import floor_us
 from pass_bench.results.records import EvalSettings
 from pass_bench.results.verdict import Verdict
@@ -161,3 +168,22 @@ def test_a_disturbed_look_at_the_control_without_trials_does_not_count_against_t
     ours = block(100, 50, between_us=40)  # 80 us a round: 40 beyond the control's
     assert clock_misfit([ours] * 3, [first, good, good]) is None
     assert clock_misfit([ours] * 3, [first] * 3) is not None
+
+
+def test_a_moment_of_standstill_makes_short_blocks_of_the_control_uneven() -> None:
+    # 3 ms in 15 rounds are 200 us each, in 200 rounds 15 us; 40 us, or 15 % of a round, are nothing special
+    good, struck = control(100), control(100)
+    struck = replace(struck, wall_ns=struck.wall_ns + 3_000_000)
+    assert uneven([good, struck]) and not uneven([good, good]) and not uneven([struck]) and not uneven([])
+    long = control(100, rounds=200)
+    assert not uneven([long, replace(long, wall_ns=long.wall_ns + 3_000_000)])
+    slow = control(10_000)
+    assert not uneven([slow, replace(slow, wall_ns=slow.wall_ns + 3_000_000)])
+
+
+def test_the_longest_blocks_of_the_control_say_what_is_usual() -> None:
+    forged = block(100, 10, between_us=75)  # 140 us a round hidden
+    struck = replace(control(100), wall_ns=control(100).wall_ns + 3_000_000)
+    assert clock_misfit([forged] * 3, [struck] * 5) is None
+    misfit = clock_misfit([forged] * 3, [*[struck] * 5, control(100, rounds=40)])
+    assert misfit is not None and misfit.rule == "clock"
