@@ -33,7 +33,7 @@ from pass_bench.worker.trials import PARTS, Trials
 
 LEVELS_WORSE = 2  # a call that is this many powers of ten less exact than the verified ones was no rounding
 CONTROL_ROUNDS = 15
-SURE_ROUNDS = 200  # in which a moment's standstill hides nothing
+SURE_ROUNDS, SURE_NS = 200, 20_000_000  # at most so many, for so long: a moment's standstill hides little
 GHOSTS_BELOW_NS = 500_000_000
 SLOW_NS = 200_000_000
 MORE_BLOCKS = 6
@@ -155,7 +155,7 @@ class Integrity:
             if len(self._blocks(trials)) < LEAST_BLOCKS:
                 trials.again(CONTROL_ROUNDS)
         if uneven(self._control_blocks):
-            trials.again(SURE_ROUNDS)
+            trials.again(self._control_rounds())
         for attempt in range(MORE_BLOCKS + 1):
             misfit = self._misfit(trials)
             if misfit is None:
@@ -214,14 +214,19 @@ class Integrity:
         """Time the control and hold a block against it; to be called while the device is held."""
         if self._control is None:
             return None
-        # Where the host stands still at times, short blocks would make the control look slow between calls.
-        rounds = max(SURE_ROUNDS, block.rounds) if uneven(self._control_blocks) else CONTROL_ROUNDS
         try:
-            self._control_blocks.append(self._control.block(rounds, 2.0, block.watch))
+            self._control_blocks.append(self._control.block(self._control_rounds(), 2.0, block.watch))
         except ControlLost as error:
             self._lost(error)
             return None
         return block_misfit(block, self._control_blocks)
+
+    def _control_rounds(self) -> int:
+        """More where the host stands still at times, which makes short blocks look slow between calls."""
+        if not uneven(self._control_blocks):
+            return CONTROL_ROUNDS
+        round_ns = min((one.wall_ns - one.empty_ns) / one.rounds for one in self._control_blocks)
+        return max(CONTROL_ROUNDS, min(SURE_ROUNDS, int(SURE_NS / max(round_ns, 1.0))))
 
     def _lost(self, error: ControlLost) -> None:
         self.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")

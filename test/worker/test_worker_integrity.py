@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pass_bench.guard.audit_modes import AuditMode
+from pass_bench.guard.clock_fit import Block
 from pass_bench.guard.kernel_log import MAX_GHOSTS
 from pass_bench.results.records import EvalSettings
 from pass_bench.score.tolerance import BASELINE_T
@@ -88,3 +89,23 @@ def test_the_record_says_which_kernels_were_not_looked_at(
     found = integrity("recorded", kernels=kernels)
     found.guarded_call(run_ns)
     assert found.warnings == warnings
+
+
+def test_blocks_of_the_control_are_longer_where_they_differ() -> None:
+    def block(wall_ms: float, call_us: int) -> Block:
+        return Block(((1000 * call_us,) * 15,) * 3, int(wall_ms * 1e6), 1_000_000)
+
+    found = integrity()
+    asked: list[int] = []
+
+    def rounds_after(*blocks: Block) -> int:
+        found._control_blocks = list(blocks)
+        asked.append(found._control_rounds())
+        return asked[-1]
+
+    assert rounds_after() == 15
+    assert rounds_after(block(2.5, 10), block(2.6, 10)) == 15
+    # 3 ms more in one: 100 us a round in the other, and 20 ms hold 200 of those
+    assert rounds_after(block(2.5, 10), block(5.5, 10)) == 200
+    assert rounds_after(block(7.0, 100), block(11.0, 100)) == 50  # of 400 us
+    assert rounds_after(block(151.0, 3000), block(181.0, 3000)) == 15  # of 10 ms
