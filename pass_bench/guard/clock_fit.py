@@ -180,18 +180,21 @@ def _longest(blocks: Sequence[Block]) -> list[Block]:
     return [one for one in blocks if 2 * one.rounds >= most]
 
 
-def uneven(control: Sequence[Block]) -> bool:
-    """Whether blocks of the control differ so much in what lies between calls that hidden time could."""
+def uneven(control: Sequence[Block], block: Block, compiled: int = 1) -> bool:
+    """Whether blocks of the control differ by as much between calls as could be hidden time in this block."""
     between = [one.between_ns * len(one.arms) for one in _with_least_empty(control)] if control else [0.0]
-    usual = max([CLOCK_FLOOR_NS, *(ROUND_SHARE * one.explained_ns for one in control)])
-    return max(between) - min(between) > usual
+    return max(between) - min(between) > _slack(block, block.explained_ns, compiled)
 
 
 def _unexplained(block: Block, spent_ns: float, usual_ns: float, compiled: int, slack: float) -> float:
     """Nanoseconds per round beyond claims, the usual between calls, and so many times the slack."""
     explained = block.explained_ns + usual_ns * len(block.arms)
-    usual = max(CLOCK_FLOOR_NS, CLOCK_SHARE * median(block.arms[compiled]), ROUND_SHARE * explained)
-    return spent_ns - explained - slack * usual
+    return spent_ns - explained - slack * _slack(block, explained, compiled)
+
+
+def _slack(block: Block, explained_ns: float, compiled: int) -> float:
+    """Nanoseconds per round that are left to noise."""
+    return max(CLOCK_FLOOR_NS, CLOCK_SHARE * median(block.arms[compiled]), ROUND_SHARE * explained_ns)
 
 
 def eager_misfit(ours: Sequence[Block], control: Sequence[Block], eager: int = 0) -> Misfit | None:

@@ -151,11 +151,13 @@ class Integrity:
         while self._modes:
             self._audit(trials, self._modes.pop())
         self._check_kept(trials)
-        for _ in range(LEAST_BLOCKS):  # calls that take long leave few blocks, which say nothing
-            if len(self._blocks(trials)) < LEAST_BLOCKS:
-                trials.again(CONTROL_ROUNDS)
-        if uneven(self._control_blocks):
-            trials.again(self._control_rounds())
+        while len(self._blocks(trials)) < LEAST_BLOCKS:
+            trials.again(CONTROL_ROUNDS)
+            if trials.blocks[-1].rounds < LEAST_ROUNDS:
+                break  # calls take so long that no block would say anything
+        rounds = self._control_rounds(trials.blocks[-1])
+        if rounds > CONTROL_ROUNDS:
+            trials.again(rounds)
         for attempt in range(MORE_BLOCKS + 1):
             misfit = self._misfit(trials)
             if misfit is None:
@@ -215,15 +217,15 @@ class Integrity:
         if self._control is None:
             return None
         try:
-            self._control_blocks.append(self._control.block(self._control_rounds(), 2.0, block.watch))
+            self._control_blocks.append(self._control.block(self._control_rounds(block), 2.0, block.watch))
         except ControlLost as error:
             self._lost(error)
             return None
         return block_misfit(block, self._control_blocks)
 
-    def _control_rounds(self) -> int:
+    def _control_rounds(self, block: Block) -> int:
         """More where the host stands still at times, which makes short blocks look slow between calls."""
-        if not uneven(self._control_blocks):
+        if not uneven(self._control_blocks, block):
             return CONTROL_ROUNDS
         round_ns = min((one.wall_ns - one.empty_ns) / one.rounds for one in self._control_blocks)
         return max(CONTROL_ROUNDS, min(SURE_ROUNDS, int(SURE_NS / max(round_ns, 1.0))))

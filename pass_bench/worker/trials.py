@@ -177,12 +177,12 @@ class Trials:
             yield
 
     def _return_rounds(self) -> int:
-        """At least as many as the control takes, however short a warm-up was asked for."""
-        rounds = RETURN_ROUNDS
-        if self.blocks:
+        """No more than the warm-up asked for, unless they are quick: the control is as warm."""
+        quick = 0
+        if self.blocks and not self._settings.compat:
             last = self.blocks[-1]
-            rounds = max(rounds, int(RETURN_S * 1e9 * last.rounds / max(last.wall_ns, 1)))
-        return min(rounds, self._settings.warmup) if self._settings.compat else rounds
+            quick = int(RETURN_S * 1e9 * last.rounds / max(last.wall_ns, 1))
+        return min(max(RETURN_ROUNDS, quick), max(self._settings.warmup, quick))
 
     def _look_at_empty(self) -> None:
         """See how long a block without trials takes, anew before each one: a single look may be disturbed."""

@@ -171,14 +171,15 @@ def test_a_disturbed_look_at_the_control_without_trials_does_not_count_against_t
 
 
 def test_a_moment_of_standstill_makes_short_blocks_of_the_control_uneven() -> None:
-    # 3 ms in 15 rounds are 200 us each, in 200 rounds 15 us; 40 us, or 15 % of a round, are nothing special
-    good, struck = control(100), control(100)
+    # 3 ms in 15 rounds are 200 us each, in 200 rounds 15 us; 40 us, or half of what the calls of the pass
+    # take, or 15 % of a round, are nothing special
+    good, struck, quick = control(100), control(100), block(100, 10)
     struck = replace(struck, wall_ns=struck.wall_ns + 3_000_000)
-    assert uneven([good, struck]) and not uneven([good, good]) and not uneven([struck]) and not uneven([])
+    assert uneven([good, struck], quick) and not uneven([good, good], quick)
+    assert not uneven([struck], quick) and not uneven([], quick)
+    assert not uneven([good, struck], block(1000, 401)) and uneven([good, struck], block(1000, 250))
     long = control(100, rounds=200)
-    assert not uneven([long, replace(long, wall_ns=long.wall_ns + 3_000_000)])
-    slow = control(10_000)
-    assert not uneven([slow, replace(slow, wall_ns=slow.wall_ns + 3_000_000)])
+    assert not uneven([long, replace(long, wall_ns=long.wall_ns + 3_000_000)], quick)
 
 
 def test_the_longest_blocks_of_the_control_say_what_is_usual() -> None:

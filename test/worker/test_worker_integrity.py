@@ -100,7 +100,7 @@ def test_blocks_of_the_control_are_longer_where_they_differ() -> None:
 
     def rounds_after(*blocks: Block) -> int:
         found._control_blocks = list(blocks)
-        asked.append(found._control_rounds())
+        asked.append(found._control_rounds(block(2.5, 10)))
         return asked[-1]
 
     assert rounds_after() == 15
@@ -108,4 +108,21 @@ def test_blocks_of_the_control_are_longer_where_they_differ() -> None:
     # 3 ms more in one: 100 us a round in the other, and 20 ms hold 200 of those
     assert rounds_after(block(2.5, 10), block(5.5, 10)) == 200
     assert rounds_after(block(7.0, 100), block(11.0, 100)) == 50  # of 400 us
-    assert rounds_after(block(151.0, 3000), block(181.0, 3000)) == 15  # of 10 ms
+    assert rounds_after(block(151.0, 3000), block(161.0, 3000)) == 15  # of 10 ms
+
+
+@pytest.mark.parametrize(("got", "looks"), [(3, 1), (15, 3)])
+def test_calls_so_slow_that_no_block_says_anything_are_not_looked_at_again(got: int, looks: int) -> None:
+    class Slow(Trials):
+        def __init__(self) -> None:
+            self.watch, self.compiled_us = (), 1e6
+            self.blocks = [Block(((10**6,) * 3,) * 2, 6_000_000, 0)]
+            self.asked: list[int] = []
+
+        def again(self, count: int) -> None:
+            self.asked.append(count)
+            self.blocks.append(Block(((10**6,) * got,) * 2, 2_000_000 * got, 0))
+
+    trials = Slow()
+    integrity("recorded").after_trials(trials)  # type: ignore[arg-type]
+    assert trials.asked == [15] * looks

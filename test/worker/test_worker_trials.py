@@ -142,15 +142,23 @@ def test_inputs_are_taken_the_same_way_with_checks_and_without() -> None:
         assert {bool(request.watch) for request in requests} == {watched}
 
 
-@pytest.mark.parametrize(("compat", "rounds"), [(False, RETURN_ROUNDS), (True, 1)])
-def test_a_block_is_as_warm_as_the_control_however_short_the_warm_up(compat: bool, rounds: int) -> None:
-    warmups: list[int] = []
-    candidate = Candidate()
-
-    def ask(request: TimeRequest) -> Timed:
-        warmups.append(request.warmup)
-        return candidate(request)
-
-    Trials(ask, EvalSettings(trials=20, warmup=1, compat=compat), "cpu", (), unrewritten=False).run()
-    assert warmups[0] == rounds  # then two empty blocks and the trials
-    assert set(warmups[1:4]) == {0}
+@pytest.mark.parametrize(
+    ("warmup", "wall_ms", "compat", "rounds"),
+    [
+        (25, None, False, RETURN_ROUNDS),  # before the first block nothing is known
+        (1, None, False, 1),
+        (1, 1, False, 100),  # 20 rounds take 1 ms: 100 fit into 5
+        (1, 40, False, 2),
+        (25, 1000, False, RETURN_ROUNDS),
+        (1, 1000, False, 1),
+        (1, 1, True, 1),
+    ],
+)
+def test_a_block_is_as_warm_as_the_control_however_short_the_warm_up_if_that_is_quick(
+    warmup: int, wall_ms: int | None, compat: bool, rounds: int
+) -> None:
+    settings = EvalSettings(trials=20, warmup=warmup, compat=compat)
+    trials = Trials(Candidate(), settings, "cpu", (), unrewritten=False)
+    if wall_ms is not None:
+        trials.blocks.append(Block(((1000,) * 20,) * 2, wall_ms * 1_000_000, 0))
+    assert trials._return_rounds() == rounds
