@@ -132,7 +132,7 @@ def block_misfit(block: Block, control: Sequence[Block], eager: int = 0, compile
 
 
 def _unexplained_why(block: Block, control: Sequence[Block], hidden_ns: float, compiled: int) -> str:
-    claimed, between = median(block.arms[compiled]), median(one.between_ns for one in control)
+    claimed, between = median(block.arms[compiled]), median(one.between_ns for one in _telling(control))
     return (
         f"calls claimed to take {claimed / 1e3:.1f} us leave over {hidden_ns / 1e3:.0f} us of each round "
         f"unexplained: it takes {block.spent_ns / 1e3:.0f} us, its calls {block.explained_ns / 1e3:.0f} us, "
@@ -152,7 +152,7 @@ def _hidden(
     `slack`: so many times the usual one; `stretch`: so many times what the control takes between calls.
     """
     found = [0.0]
-    control = _longest(_with_least_empty(control))
+    control = _telling(control)
     if all(one.ran_ns >= 0 for one in (block, *control)):
         usual = stretch * max(0.0, median(one.cpu_between_ns for one in control))
         empty = min(block.empty_ran_ns, min(one.empty_ran_ns for one in control) + EMPTY_SLACK_NS)
@@ -174,10 +174,10 @@ def _with_least_empty(blocks: Sequence[Block]) -> list[Block]:
     return [replace(one, empty_ns=empty_ns, empty_ran_ns=empty_ran_ns) for one in blocks]
 
 
-def _longest(blocks: Sequence[Block]) -> list[Block]:
+def _telling(control: Sequence[Block]) -> list[Block]:
     """Those of at least half as many rounds as the longest: a moment's standstill counts for less there."""
-    most = max(one.rounds for one in blocks)
-    return [one for one in blocks if 2 * one.rounds >= most]
+    most = max(one.rounds for one in control)
+    return [one for one in _with_least_empty(control) if 2 * one.rounds >= most]
 
 
 def uneven(control: Sequence[Block], block: Block, compiled: int = 1) -> bool:

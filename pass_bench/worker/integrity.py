@@ -42,7 +42,7 @@ PAUSE_S = 0.1
 KEPT, KEPT_BYTES = 3, 4 << 20
 CHECKED_BLOCKS = 4  # of later ones every fourth
 BUSY_THREADS = 0.5
-BUSY_TRIES = 6
+BUSY_TRIES = 4
 
 
 @dataclass

@@ -177,17 +177,14 @@ class Trials:
             yield
 
     def _return_rounds(self) -> int:
-        """No more than the warm-up asked for, unless they are quick: the control is as warm."""
-        quick = 0
-        if self.blocks and not self._settings.compat:
+        rounds = RETURN_ROUNDS
+        if self.blocks:
             last = self.blocks[-1]
-            quick = int(RETURN_S * 1e9 * last.rounds / max(last.wall_ns, 1))
-        return min(max(RETURN_ROUNDS, quick), max(self._settings.warmup, quick))
+            rounds = max(rounds, int(RETURN_S * 1e9 * last.rounds / max(last.wall_ns, 1)))
+        return min(rounds, self._settings.warmup)
 
     def _look_at_empty(self) -> None:
         """See how long a block without trials takes, anew before each one: a single look may be disturbed."""
-        if self._beside is None and self.blocks:
-            return
         empty = self._timed(0, 0, "host", self._arms)
         self._empty_ns = min(self._empty_ns, max(0, empty.wall_ns - empty.cpu.waited_ns))
         self._empty_ran_ns = min(self._empty_ran_ns, empty.cpu.ran_ns)

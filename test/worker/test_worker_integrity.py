@@ -96,12 +96,10 @@ def test_blocks_of_the_control_are_longer_where_they_differ() -> None:
         return Block(((1000 * call_us,) * 15,) * 3, int(wall_ms * 1e6), 1_000_000)
 
     found = integrity()
-    asked: list[int] = []
 
     def rounds_after(*blocks: Block) -> int:
         found._control_blocks = list(blocks)
-        asked.append(found._control_rounds(block(2.5, 10)))
-        return asked[-1]
+        return found._control_rounds(block(2.5, 10))
 
     assert rounds_after() == 15
     assert rounds_after(block(2.5, 10), block(2.6, 10)) == 15

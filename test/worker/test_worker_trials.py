@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from pass_bench.results.verdict import Verdict
 from pass_bench.worker.conversation import Timed
 from pass_bench.worker.messages import TimeReply, TimeRequest
 from pass_bench.worker.outcome import Stop
-from pass_bench.worker.trials import LATE_MISFITS, MOST_MISFITS, RETURN_ROUNDS, Trials
+from pass_bench.worker.trials import LATE_MISFITS, MOST_MISFITS, Trials
 
 BAD = Misfit("clock", "made up")
 
@@ -142,23 +143,23 @@ def test_inputs_are_taken_the_same_way_with_checks_and_without() -> None:
         assert {bool(request.watch) for request in requests} == {watched}
 
 
-@pytest.mark.parametrize(
-    ("warmup", "wall_ms", "compat", "rounds"),
-    [
-        (25, None, False, RETURN_ROUNDS),  # before the first block nothing is known
-        (1, None, False, 1),
-        (1, 1, False, 100),  # 20 rounds take 1 ms: 100 fit into 5
-        (1, 40, False, 2),
-        (25, 1000, False, RETURN_ROUNDS),
-        (1, 1000, False, 1),
-        (1, 1, True, 1),
-    ],
-)
-def test_a_block_is_as_warm_as_the_control_however_short_the_warm_up_if_that_is_quick(
-    warmup: int, wall_ms: int | None, compat: bool, rounds: int
-) -> None:
-    settings = EvalSettings(trials=20, warmup=warmup, compat=compat)
-    trials = Trials(Candidate(), settings, "cpu", (), unrewritten=False)
-    if wall_ms is not None:
-        trials.blocks.append(Block(((1000,) * 20,) * 2, wall_ms * 1_000_000, 0))
-    assert trials._return_rounds() == rounds
+@pytest.mark.parametrize("watched", [True, False])
+def test_each_block_comes_after_a_look_without_trials_of_which_the_least_counts(watched: bool) -> None:
+    candidate = Candidate()
+    looks = iter([900, 400, 700])
+
+    def ask(request: TimeRequest) -> Timed:
+        timed = candidate(request)
+        empty = not request.trials and not request.warmup
+        return replace(timed, wall_ns=next(looks), cpu=CpuAccount(300, 100)) if empty else timed
+
+    beside = (lambda _: None) if watched else None
+    trials = Trials(ask, EvalSettings(trials=20, warmup=5), "cpu", (), unrewritten=False, beside=beside)
+    for _ in range(3):
+        trials.again(20)
+    # 900 ns less 100 of waiting, then 400 less 100, which stays the least
+    assert [(block.empty_ns, block.empty_ran_ns) for block in trials.blocks] == [
+        (800, 300),
+        (300, 300),
+        (300, 300),
+    ]
