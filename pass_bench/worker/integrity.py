@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pass_bench.guard.audit_modes import AUDIT_MODES, AuditMode
@@ -36,6 +37,7 @@ CONTROL_ROUNDS = 15
 SURE_ROUNDS, SURE_NS = 200, 20_000_000  # at most so many, for so long: a moment's standstill hides little
 GHOSTS_BELOW_NS = 500_000_000
 SLOW_NS = 200_000_000
+LATE_NS = 1_000_000_000  # where the least rounds take longer, no block is taken for its clock alone
 MORE_BLOCKS = 6
 MEMORY_LOOKS = 3
 PAUSE_S = 0.1
@@ -155,17 +157,18 @@ class Integrity:
             trials.again(CONTROL_ROUNDS)
             if trials.blocks[-1].rounds < LEAST_ROUNDS:
                 break  # calls take so long that no block would say anything
-        rounds = self._control_rounds(trials.blocks[-1])
-        if rounds > CONTROL_ROUNDS:
-            trials.again(rounds)
+        trials_end = len(trials.blocks)
+        last = trials.blocks[-1]
+        if self._control_blocks and LEAST_ROUNDS * last.wall_ns / last.rounds < LATE_NS:
+            trials.again(_sure_rounds([last]))
         for attempt in range(MORE_BLOCKS + 1):
-            misfit = self._misfit(trials)
+            misfit = self._misfit(trials, trials_end)
             if misfit is None:
                 break
             if attempt == MORE_BLOCKS:
                 raise rejected(misfit.rule, misfit.why)
             time.sleep(PAUSE_S * (attempt + 1))  # a neighbour may be to blame: look again, and longer
-            trials.again(CONTROL_ROUNDS << attempt)
+            trials.again(max(_sure_rounds([last]), CONTROL_ROUNDS << attempt))
         self._reject_memory(trials)
         floor = floor_us(self._recorded.written_bytes, self._device, self._device_name)
         self.evidence.floor_us = floor
@@ -174,13 +177,19 @@ class Integrity:
             raise rejected("below-floor", why)
 
     @staticmethod
-    def _blocks(trials: Trials) -> list[Block]:
-        """Blocks that are long enough to be judged."""
-        return [block for block in trials.blocks if all(block.arms) and len(block.arms[0]) >= LEAST_ROUNDS]
+    def _blocks(trials: Trials, start: int = 0) -> list[Block]:
+        """Blocks from `start` on that are long enough to be judged."""
+        return [b for b in trials.blocks[start:] if all(b.arms) and len(b.arms[0]) >= LEAST_ROUNDS]
 
-    def _misfit(self, trials: Trials) -> Misfit | None:
+    def _misfit(self, trials: Trials, trials_end: int) -> Misfit | None:
+        """Hold all blocks against the control, and the clock of those after the trials.
+
+        A pass that behaves at first has good blocks, and no block is the last one as far as it can know.
+        """
+        control = self._control_blocks
         blocks = self._blocks(trials)
-        return eager_misfit(blocks, self._control_blocks) or clock_misfit(blocks, self._control_blocks)
+        late = self._blocks(trials, trials_end) or blocks  # of slow calls there is no late one
+        return eager_misfit(blocks, control) or clock_misfit(late, control)
 
     def _reject_memory(self, trials: Trials) -> None:
         """Raise Stop if calls are fast only on content seen before, however often one looks."""
@@ -225,10 +234,8 @@ class Integrity:
 
     def _control_rounds(self, block: Block) -> int:
         """More where the host stands still at times, which makes short blocks look slow between calls."""
-        if not uneven(self._control_blocks, block):
-            return CONTROL_ROUNDS
-        round_ns = min((one.wall_ns - one.empty_ns) / one.rounds for one in self._control_blocks)
-        return max(CONTROL_ROUNDS, min(SURE_ROUNDS, int(SURE_NS / max(round_ns, 1.0))))
+        uneven_control = uneven(self._control_blocks, block)
+        return _sure_rounds(self._control_blocks) if uneven_control else CONTROL_ROUNDS
 
     def _lost(self, error: ControlLost) -> None:
         self.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")
@@ -279,6 +286,12 @@ class Integrity:
                 return drawn
         self._talk.draw("recorded", light=True)
         return self._recorded
+
+
+def _sure_rounds(blocks: Sequence[Block]) -> int:
+    """How many rounds of the quickest of these blocks a moment's standstill hides little in."""
+    round_ns = min((block.wall_ns - block.empty_ns) / block.rounds for block in blocks)
+    return max(CONTROL_ROUNDS, min(SURE_ROUNDS, int(SURE_NS / max(round_ns, 1.0))))
 
 
 def kept_calls(recorded: Drawn) -> int:

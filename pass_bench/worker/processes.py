@@ -19,13 +19,13 @@ from pydantic import BaseModel
 
 from pass_bench.errors import HarnessFailure
 from pass_bench.guard.processes import descendants
+from pass_bench.worker.captured import Output
 from pass_bench.worker.cores import Cores
 from pass_bench.worker.messages import ForkRequest, ReapRequest, ZygoteReply, ZygoteRequest
 from pass_bench.worker.protocol import Channel, Deadline, PeerClosed, PeerTimeout, channel_pair
 
 START_TIMEOUT_S = 180.0
 END_TIMEOUT_S = 5
-OUTPUT_CAP_BYTES = 1 << 20
 # TMPDIR is left out: what libraries make of it when they are imported would point out of the box.
 KEPT_ENVIRONMENT = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
@@ -72,35 +72,6 @@ def clean_environment(device: str, visible: str | None = None) -> dict[str, str]
     kept["OPENBLAS_NUM_THREADS"] = "1"  # numpy's own pool would start a thread before the fork
     kept["KINETO_LOG_LEVEL"] = "5"  # measuring memory would write to the captured output of the pass
     return kept
-
-
-class Output:
-    """Collects what a child prints: the last MiB; the rest is read and dropped, so that nobody blocks."""
-
-    def __init__(self, read_end: int):
-        self._descriptor = read_end
-        self._kept = bytearray()
-        self.total = 0
-        self._thread = threading.Thread(target=self._drain, daemon=True)
-        self._thread.start()
-
-    def _drain(self) -> None:
-        try:
-            while data := os.read(self._descriptor, 1 << 16):
-                self.total += len(data)
-                self._kept += data
-                if len(self._kept) > 2 * OUTPUT_CAP_BYTES:
-                    del self._kept[:-OUTPUT_CAP_BYTES]
-        except OSError:
-            pass
-        finally:
-            os.close(self._descriptor)
-
-    def text(self, wait_s: float = 0.2, after: int = 0) -> str:
-        """Return what was kept, less the first `after` bytes; waits a little for the writer to be gone."""
-        self._thread.join(wait_s)
-        new = min(self.total - after, OUTPUT_CAP_BYTES)
-        return bytes(self._kept[-new:] if new > 0 else b"").decode(errors="replace")
 
 
 class Child:

@@ -21,9 +21,9 @@ from pass_bench.worker.outcome import rejected
 
 CAP_FACTOR = 32  # at most this many times the trials asked for
 # More than the trials asked for (on the CPU: 8 times as many, since a core is never quiet) are taken only as
-# long as all of them are expected to take no more than LONG_S.
+# long as all of them are expected to take no more than LONG_S: meanwhile other graphs stand still.
 SURE_FACTOR = {"cpu": 8, "cuda": 1}
-LONG_S = 0.36
+LONG_S = {"cpu": 0.36, "cuda": 0.27}
 DEVICE_S = 0.1  # for trials of device time, which vary little
 LEAST_MORE = 0.1  # fewer new trials, as a share of those taken, are not worth a look at the interval
 MOST_RETAKEN = 3  # blocks during which the device lowered its clock
@@ -155,7 +155,7 @@ class Trials:
         count = rule.next_block(taken)
         if not taken or taken + count <= SURE_FACTOR[self._device] * self._settings.trials:
             return count
-        fits = int(taken * (LONG_S / max(self.spent_s, 1e-9) - 1))
+        fits = int(taken * (LONG_S[self._device] / max(self.spent_s, 1e-9) - 1))
         return min(count, fits) if fits >= LEAST_MORE * taken else 0
 
     @contextmanager

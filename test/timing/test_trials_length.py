@@ -19,14 +19,14 @@ def test_the_trials_asked_for_are_always_taken() -> None:
 
 
 def test_more_double_while_there_is_time() -> None:
-    assert next_trials("cuda", 100, LONG_S / 10) == 100
-    assert next_trials("cuda", 200, LONG_S / 10) == 200
+    assert next_trials("cuda", 100, LONG_S["cuda"] / 10) == 100
+    assert next_trials("cuda", 200, LONG_S["cuda"] / 10) == 200
 
 
 def test_the_last_ones_fill_the_time() -> None:
-    assert next_trials("cuda", 200, LONG_S / 1.5) == 100  # half of what was taken still fits
-    assert next_trials("cuda", 200, LONG_S) == 0
-    assert next_trials("cuda", 200, LONG_S / 1.05) == 0  # too few to be worth a look
+    assert next_trials("cuda", 200, LONG_S["cuda"] / 1.5) == 100  # half of what was taken still fits
+    assert next_trials("cuda", 200, LONG_S["cuda"]) == 0
+    assert next_trials("cuda", 200, LONG_S["cuda"] / 1.05) == 0  # too few to be worth a look
 
 
 def test_a_core_is_given_eight_times_as_many() -> None:

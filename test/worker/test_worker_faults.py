@@ -23,7 +23,7 @@ from pass_bench.guard.redteam.faults import left_running
 from pass_bench.results.records import EvalSettings, GraphResult
 from pass_bench.results.verdict import Verdict
 from pass_bench.worker.evaluate import Evaluator
-from pass_bench.worker.processes import KEPT_PREFIXES, Output, clean_environment, signal_name
+from pass_bench.worker.processes import KEPT_PREFIXES, clean_environment, signal_name
 from pass_bench.worker.zygote import children_of
 
 pytestmark = pytest.mark.serial
@@ -213,18 +213,6 @@ def test_the_zygotes_environment_has_no_keys(monkeypatch: pytest.MonkeyPatch) ->
     assert environment["OMP_NUM_THREADS"] == "2" and environment["TRITON_INTERPRET"] == "1"
     assert "TRITON_INTERPRET" not in clean_environment("cuda")
     assert all(prefix.endswith("_") for prefix in KEPT_PREFIXES)
-
-
-def test_captured_output_is_capped() -> None:
-    read_end, write_end = os.pipe()
-    output = Output(read_end)
-    for _ in range(64):
-        os.write(write_end, b"x" * 65536)
-    os.write(write_end, b"the end")
-    os.close(write_end)
-    text = output.text(5)
-    assert len(text) == 1 << 20 and text.endswith("the end")
-    assert output.total == 64 * 65536 + 7
 
 
 def test_signals_have_names() -> None:

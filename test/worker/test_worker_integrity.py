@@ -14,6 +14,7 @@ from pass_bench.results.records import EvalSettings
 from pass_bench.score.tolerance import BASELINE_T
 from pass_bench.worker.integrity import GHOSTS_BELOW_NS, Integrity
 from pass_bench.worker.messages import Compared, Drawn, GuardDone, GuardRequest
+from pass_bench.worker.outcome import Stop
 
 RECORDED, RANDOM = Drawn(seed=123, eager_ns=100_000), Drawn(seed=7, eager_ns=100_000)
 
@@ -113,14 +114,66 @@ def test_blocks_of_the_control_are_longer_where_they_differ() -> None:
 def test_calls_so_slow_that_no_block_says_anything_are_not_looked_at_again(got: int, looks: int) -> None:
     class Slow(Trials):
         def __init__(self) -> None:
-            self.watch, self.compiled_us = (), 1e6
-            self.blocks = [Block(((10**6,) * 3,) * 2, 6_000_000, 0)]
+            self.watch, self.compiled_us = (), 1e5
+            self.blocks = [Block(((10**8,) * 3,) * 2, 600_000_000, 0)]
             self.asked: list[int] = []
 
         def again(self, count: int) -> None:
             self.asked.append(count)
-            self.blocks.append(Block(((10**6,) * got,) * 2, 2_000_000 * got, 0))
+            self.blocks.append(Block(((10**8,) * got,) * 2, 200_000_000 * got, 0))
 
     trials = Slow()
     integrity("recorded").after_trials(trials)  # type: ignore[arg-type]
     assert trials.asked == [15] * looks
+
+
+class Timed(Trials):
+    """Blocks of two arms: some before the end of the trials, then one for each look; so much is hidden."""
+
+    def __init__(self, hidden_us: list[float], call_us: int = 100, before: int = 3):
+        self.watch, self.compiled_us = (), call_us
+        self._call_us, self._hidden_us = call_us, hidden_us
+        self.blocks: list[Block] = []
+        self.asked: list[int] = []
+        for _ in range(before):
+            self._take(30)
+
+    def again(self, count: int) -> None:
+        self.asked.append(count)
+        self._take(count)
+
+    def _take(self, rounds: int) -> None:
+        hidden_us = self._hidden_us.pop(0)
+        arms = ((1000 * self._call_us,) * rounds,) * 2
+        wall_ns = 1000 * rounds * (2 * self._call_us + 2 * 5 + hidden_us)
+        self.blocks.append(Block(arms, int(wall_ns), 0))
+
+
+def looked_at(trials: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check the clock against a control with 5 us between two calls."""
+    monkeypatch.setattr("pass_bench.worker.integrity.PAUSE_S", 0.0)
+    found = integrity("recorded")
+    call_ns = int(1000 * trials.compiled_us)
+    found._control_blocks = [Block(((call_ns,) * 15,), 15 * (call_ns + 5000), 0)] * 3
+    found.after_trials(trials)  # type: ignore[arg-type]
+
+
+def test_a_good_block_of_the_trials_does_not_excuse_late_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The slack is 50 us a round, half of the claimed 100 us.
+    trials = Timed([0, 0, 0, *[60] * 7])
+    with pytest.raises(Stop) as stop:
+        looked_at(trials, monkeypatch)
+    assert [violation.rule for violation in stop.value.violations] == ["clock"]
+    assert trials.asked == [95, 95, 95, 95, 120, 240, 480]  # at first 20 ms of rounds of 210 us
+
+
+def test_one_good_late_block_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = Timed([500, 500, 500, 300, 60, 40])
+    looked_at(trials, monkeypatch)
+    assert len(trials.asked) == 3
+
+
+def test_of_slow_calls_no_late_block_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    fine = Timed([0, 300_000, 300_000], call_us=60_000)  # 1.2 s for the least ten rounds
+    looked_at(fine, monkeypatch)
+    assert fine.asked == []

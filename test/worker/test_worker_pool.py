@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from pass_bench.results.records import EvalSettings
 from pass_bench.results.verdict import Verdict
 from pass_bench.worker.evaluate import Evaluator
 from pass_bench.worker.pool import MOST_GRAPHS, Pool
-from pass_bench.worker.processes import Child, Output, ended
+from pass_bench.worker.processes import Child, ended
 
 GRAPH = """import torch
 class GraphModule(torch.nn.Module):
@@ -93,20 +92,6 @@ def test_one_that_dies_at_work_costs_its_graph_and_is_not_lent_again(
     assert "killed by SIGKILL" in result.reason
     (again,) = evaluator.evaluate(sample)
     assert again.verdict is Verdict.CORRECT
-
-
-def test_of_the_output_of_a_warm_worker_only_what_is_new_counts() -> None:
-    read, write = os.pipe()
-    output = Output(read)
-    os.write(write, b"of the first graph\n")
-    while output.total < 19:
-        time.sleep(0.001)
-    before = output.total
-    assert output.text(0.0, before) == ""
-    os.write(write, b"of the second\n")
-    os.close(write)
-    assert output.text(5.0, before) == "of the second\n"
-    assert output.text() == "of the first graph\nof the second\n"
 
 
 def test_one_that_was_killed_while_idle_is_replaced(

@@ -55,6 +55,7 @@ _PASS = """
 import ctypes, os, signal, sys, time
 import torch
 from pass_bench.kernels import cpp_kernel, cuda_kernel
+flood = [1024]
 {top}
 {kernels}
 
@@ -94,7 +95,7 @@ _ALLOCATION = """
             time.sleep(0.02)
 """
 _FLOOD = """
-        for _ in range(1024):
+        for _ in range(flood.pop() if flood else 16):
             os.write(1, b"x" * (1 << 20))
 """
 
