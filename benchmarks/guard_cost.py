@@ -22,7 +22,8 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from pass_bench.data import Sample, read_sample
@@ -52,7 +53,8 @@ class Side:
         self._settings = evaluator.settings
         loan = stack.enter_context(evaluator._references.lend())
         candidate = stack.enter_context(evaluator._zygote.fork("candidate"))
-        stack.enter_context(self._hush.member(candidate, self))
+        for child in (loan.child, candidate):
+            stack.enter_context(self._hush.member(child, self))
         self._talk = Conversation(self._settings, self._job.device, loan.child)
         self._talk.with_candidate(candidate)
         self._talk.send(self._job)
@@ -61,10 +63,13 @@ class Side:
     def prepare(self) -> None:
         """Wait for the compiled graph, run it once, warm it."""
         job = self._job
-        self._talk.reference_ask(ReferenceJob(graph_path=job.graph_path, device=job.device, seed=job.seed))
-        self._recorded = self._talk.draw("recorded", RECORDED_SEED)
-        self._talk.reply("entering its box", Entered)
-        prepared = self._talk.reply("compiling", Prepared)
+        with self._hush.preparing(self):
+            self._talk.reference_ask(
+                ReferenceJob(graph_path=job.graph_path, device=job.device, seed=job.seed)
+            )
+            self._recorded = self._talk.draw("recorded", RECORDED_SEED)
+            self._talk.reply("entering its box", Entered)
+            prepared = self._talk.reply("compiling", Prepared)
         done, _ = self._talk.run("recorded", self._recorded)
         self._run_ns = done.nanoseconds
         self._has_unrewritten = prepared.has_unrewritten
@@ -114,28 +119,60 @@ class Side:
         return statistics.median(arms[0]), statistics.median(arms[1])
 
 
-def compare(
-    evaluator: Evaluator, sample: Sample, index: int, order: random.Random
-) -> tuple[float, float, float]:
+class Pair:
+    """Two processes with the same compiled graph, ready to be timed; to be closed."""
+
+    def __init__(self, evaluator: Evaluator, sample: Sample, index: int):
+        self._stack = contextlib.ExitStack()
+        try:
+            self.guarded, self.free = (Side(evaluator, sample, index, self._stack) for _ in range(2))
+            for side in (self.guarded, self.free):
+                side.prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the processes."""
+        self._stack.close()
+
+
+def pairs_of(
+    evaluator: Evaluator, sample: Sample, graphs: Sequence[int], count: int, end: float
+) -> Iterator[Pair]:
+    """Yield pairs until `end`, but four at least; beside a GPU the next is prepared while one is timed."""
+    ahead = evaluator.device == "cuda"
+    with ThreadPoolExecutor(1) as pool:
+        coming: Future[Pair] | None = None
+        for number in range(count):
+            if number > 3 and time.monotonic() > end:
+                break
+            pair = coming.result() if coming else Pair(evaluator, sample, graphs[number % len(graphs)])
+            coming = None
+            if ahead and number + 1 < count:
+                coming = pool.submit(Pair, evaluator, sample, graphs[(number + 1) % len(graphs)])
+            with contextlib.closing(pair):
+                yield pair
+        if coming:
+            coming.result().close()
+
+
+def compare(pair: Pair, order: random.Random) -> tuple[float, float, float]:
     """Logarithms of what guards cost in one pair: compiled calls, eager ones, compiled ones afterwards."""
-    with contextlib.ExitStack() as stack:
-        guarded, free = (Side(evaluator, sample, index, stack) for _ in range(2))
-        for side in (guarded, free):
-            side.prepare()
-        log: dict[tuple[bool, int], float] = {}  # guarded by free; afterwards or before, arm
-        for after in (False, True):
-            if after:
-                guarded.watch(late=order.random() < 0.5)
-            blocks = []
-            for _ in range(BLOCKS):
-                sides = {
-                    watched: (guarded if watched else free) for watched in order.sample((True, False), 2)
-                }
-                block = {watched: side.block() for watched, side in sides.items()}
-                blocks.append(block)
-            for arm in (0, 1):
-                ratios = (math.log(block[True][arm] / block[False][arm]) for block in blocks)
-                log[after, arm] = statistics.median(ratios)
+    log: dict[tuple[bool, int], float] = {}  # guarded by free; afterwards or before, arm
+    for after in (False, True):
+        if after:
+            pair.guarded.watch(late=order.random() < 0.5)
+        blocks = []
+        for _ in range(BLOCKS):
+            sides = {
+                watched: (pair.guarded if watched else pair.free)
+                for watched in order.sample((True, False), 2)
+            }
+            blocks.append({watched: side.block() for watched, side in sides.items()})
+        for arm in (0, 1):
+            ratios = (math.log(block[True][arm] / block[False][arm]) for block in blocks)
+            log[after, arm] = statistics.median(ratios)
     eager, compiled = (log[True, arm] - log[False, arm] for arm in (0, 1))
     return compiled, eager, log[True, 1]
 
@@ -209,11 +246,9 @@ def main() -> int:
     everything, alone = whole(sample, graphs, options.device, options.rounds, begin + 0.45 * seconds_left)
     with Evaluator(EvalSettings(device=options.device, guards=True)) as on:
         pairs: list[tuple[float, float, float]] = []
-        for number in range(options.pairs):
-            if number > 3 and time.monotonic() > end:
-                break
-            pairs.append(compare(on, sample, graphs[number % len(graphs)], order))
-            print(f"pair {number + 1}: {math.exp(pairs[-1][0]):.4f}", file=sys.stderr, flush=True)
+        for pair in pairs_of(on, sample, graphs, options.pairs, end):
+            pairs.append(compare(pair, order))
+            print(f"pair {len(pairs)}: {math.exp(pairs[-1][0]):.4f}", file=sys.stderr, flush=True)
         environment = on.environment
     calls, eager, plain = (interval([pair[part] for pair in pairs]) for part in range(3))
     times, words = times_as_long(everything)

@@ -23,9 +23,12 @@ def printable(text: str) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Return "RuntimeError: shape ..." in one line."""
+    """Return "RuntimeError: shape ..." in one line; one that ends with a colon takes the next along."""
     name = type(error).__name__
+    lines = [line for line in str(error).splitlines() if line.strip()]
     words = one_line(str(error))
+    if words.endswith(":") and len(lines) > 1:
+        words = one_line(f"{words} {lines[1].strip()}")
     return f"{name}: {words}" if words else name
 
 

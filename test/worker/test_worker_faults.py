@@ -23,6 +23,7 @@ from pass_bench.guard.redteam.faults import left_running
 from pass_bench.results.records import EvalSettings, GraphResult
 from pass_bench.results.verdict import Verdict
 from pass_bench.worker.evaluate import Evaluator
+from pass_bench.worker.faults import describe
 from pass_bench.worker.processes import KEPT_PREFIXES, clean_environment, signal_name
 from pass_bench.worker.zygote import children_of
 
@@ -213,6 +214,22 @@ def test_the_zygotes_environment_has_no_keys(monkeypatch: pytest.MonkeyPatch) ->
     assert environment["OMP_NUM_THREADS"] == "2" and environment["TRITON_INTERPRET"] == "1"
     assert "TRITON_INTERPRET" not in clean_environment("cuda")
     assert all(prefix.endswith("_") for prefix in KEPT_PREFIXES)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("", "RuntimeError"),
+        ("\n  no room \nfor more", "RuntimeError: no room"),
+        (
+            "backend='inductor' raised:\n\n  InductorError: no room\nfor more",
+            "RuntimeError: backend='inductor' raised: InductorError: no room",
+        ),
+        ("why:\n", "RuntimeError: why:"),
+    ],
+)
+def test_an_exception_in_a_line(message: str, words: str) -> None:
+    assert describe(RuntimeError(message)) == words
 
 
 def test_signals_have_names() -> None:
