@@ -7,7 +7,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 from pass_bench.batch.device import DeviceWorkers
@@ -45,21 +45,15 @@ class LocalExecutor:
             for device in devices
         ]
         self._jobs = jobs
-        self._stack = ExitStack()
 
     def __enter__(self) -> LocalExecutor:
-        try:
-            for device in self._devices:
-                self._stack.enter_context(device)
-        except BaseException:
-            self._stack.close()
-            raise
+        _on_each(self._devices, lambda device: device.__enter__(), undo=_end)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        _on_each(self._devices, _end)
 
     def environments(self) -> Sequence[EnvironmentRecord]:
         return [device.environment for device in self._devices]
@@ -110,6 +104,28 @@ class LocalExecutor:
             halted.set()
         if failure is not None:
             raise failure
+
+
+def _end(device: DeviceWorkers) -> None:
+    device.__exit__(None, None, None)
+
+
+def _on_each(
+    devices: Sequence[DeviceWorkers],
+    step: Callable[[DeviceWorkers], object],
+    undo: Callable[[DeviceWorkers], object] = lambda device: None,
+) -> None:
+    """Do something that takes seconds on all devices at once; where one fails, undo the others and raise."""
+    with ThreadPoolExecutor(len(devices)) as pool:
+        steps = {pool.submit(step, device): device for device in devices}
+        try:
+            for future in steps:
+                future.result()
+        except BaseException:
+            for future, device in steps.items():
+                if future.exception() is None:  # waits for it
+                    undo(device)
+            raise
 
 
 def _take(results: queue.Queue[Measured | BaseException | None]) -> Measured | BaseException | None:

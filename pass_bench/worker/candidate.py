@@ -78,7 +78,6 @@ class Candidate:
         self._rules: tuple[Any, ...] = ()
         self._baseline: Baseline | None = None
         self._values: list[Any] | None = None
-        self._tidy = False
         self._ranges: dict[int, tuple[float, float]] = {}
         self._keeper: Keeper | None = None
 
@@ -262,8 +261,8 @@ class Candidate:
         if self._values is None:  # the same memory for all blocks
             self._values = make(self._graph, "recorded", 123, self._job.device)
             self._ranges = ranges_of(self._values)
-        if not self._tidy:
-            self._tidy_up()
+            gc.collect()
+            gc.freeze()  # so that collecting before each block takes no time
         plan = Plan(
             trials=request.trials,
             warmup=request.warmup,
@@ -283,19 +282,6 @@ class Candidate:
         fresh = FreshInputs(self._values, frozenset(request.mutated))
         times = time_block(used, [fresh] * len(used), plan)
         return TimeReply(trials=tuple(tuple(arm) for arm in times)), None
-
-    def _tidy_up(self) -> None:
-        """Leave nothing behind of what was done before, so that timed calls cost the same afterwards.
-
-        Objects are set aside, so that collecting before each block takes no time, and free memory goes back
-        to the device: allocations take longer where there is much to choose from.
-        """
-        gc.collect()
-        gc.freeze()
-        assert self._job is not None
-        if self._job.device == "cuda":
-            torch.cuda.empty_cache()
-        self._tidy = True
 
     def _watched(self, request: TimeRequest, calls: list[Call], plan: Plan) -> TimeReply:
         """Time a block on inputs that change a little now and then, and keep what one call returned."""
@@ -323,7 +309,6 @@ class Candidate:
     ) -> tuple[TimeReply, int]:
         """Time on other inputs and send back what one of the compiled calls made of them."""
         assert self._graph is not None and self._job is not None and self._values is not None
-        self._tidy = False
         audit = request.audit
         assert audit is not None
         draws = []
@@ -354,7 +339,6 @@ class Candidate:
         if not request.run:
             changes = self._baseline.changes() if self._baseline is not None else ()
             return GuardDone(violations=changes), None
-        self._tidy = False
         graph = self._graph
         folders = [Path(folder) for folder in (job.pass_dir, job.const_pass_dir) if folder]
         made = make(graph, request.regime, request.seed, job.device)

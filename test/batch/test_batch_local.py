@@ -1,14 +1,16 @@
-"""The threads that evaluate keep off the processors of the graph that is timed."""
+"""Devices start and end at once; the threads that evaluate keep off the processors of the timed graph."""
 
 from __future__ import annotations
 
 import os
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pass_bench.batch import local
+from pass_bench.errors import HarnessFailure
 from pass_bench.results.records import EvalSettings
 from pass_bench.worker.cores import Cores
 
@@ -46,3 +48,49 @@ def test_threads_run_on_the_rest(kept: bool, monkeypatch: pytest.MonkeyPatch) ->
         executor.run(tasks, found.append, lambda: False)
     assert [item.result for item in found] == [{min(ALL)} if kept else ALL] * 3
     assert os.sched_getaffinity(0) == ALL
+
+
+def executor_on(devices: list[str], workers: type, monkeypatch: pytest.MonkeyPatch) -> local.LocalExecutor:
+    monkeypatch.setattr(local, "DeviceWorkers", workers)
+    return local.LocalExecutor(EvalSettings(), ("nope",), devices, jobs=1)
+
+
+def test_devices_start_and_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    meeting = threading.Barrier(3, timeout=10)  # breaks where one waits for another to be ready
+
+    class Slow(Workers):
+        def __enter__(self) -> Slow:
+            meeting.wait()
+            return self
+
+        def __exit__(self, *_: Any) -> None:
+            meeting.wait()
+
+    with executor_on(["0", "1", "2"], Slow, monkeypatch):
+        assert not meeting.broken
+    assert not meeting.broken
+
+
+@pytest.mark.parametrize("broken", ["0", "2"])
+def test_a_device_that_does_not_start_ends_the_others(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    class Fragile(Workers):
+        def __init__(self, settings: Any, compilers: Any, visible: str, hush: bool) -> None:
+            super().__init__()
+            self.visible = visible
+
+        def __enter__(self) -> Fragile:
+            if self.visible == broken:
+                raise HarnessFailure(f"no device {self.visible}")
+            return self
+
+        def __exit__(self, *_: Any) -> None:
+            ended.append(self.visible)
+
+    with (
+        pytest.raises(HarnessFailure, match=f"no device {broken}"),
+        executor_on(["0", "1", "2"], Fragile, monkeypatch),
+    ):
+        pytest.fail("started")
+    assert ended == [device for device in ("0", "1", "2") if device != broken]
