@@ -28,6 +28,7 @@ from pass_bench.worker.protocol import PeerTimeout, ProtocolError
 from pass_bench.worker.trials import RETURN_ROUNDS, new_watch
 
 TIMEOUT_S = 120.0
+FEWEST_ROUNDS = 6
 # In turns with as many calls as in the pass's process, so that eager finds its caches in the same state.
 # Dynamo throws so much out of them that eager takes half as long again: there the other turns go through it.
 ARMS: tuple[Arm, ...] = ("eager", "eager", "eager")
@@ -103,12 +104,18 @@ class Control:
         self._empty_ns = min(self._empty_ns, max(0, wall_ns - cpu.waited_ns))
         self._empty_ran_ns = min(self._empty_ran_ns, cpu.ran_ns)
 
-    def block(self, rounds: int, budget_s: float, watch: tuple[int, ...] = ()) -> Block:
+    def block(
+        self, rounds: int, budget_s: float, watch: tuple[int, ...] = (), enough_ns: int = sys.maxsize
+    ) -> Block:
         """Time eager in turns with itself for some rounds, alone on the device; raises ControlLost.
 
         `watch`: the seeds of the contents that inputs take on. The same ones take as long between calls.
+        Slow calls, which differ less, get fewer rounds, as many as `enough_ns` allow, but FEWEST_ROUNDS.
         """
-        self._ask(0, RETURN_ROUNDS, budget_s)  # cold, it takes longer between calls: room to hide in
+        # Cold, it takes longer between calls: room to hide in.
+        _, warm_ns, _ = self._ask(0, RETURN_ROUNDS, budget_s)
+        allowed = int(enough_ns / max(1.0, warm_ns / RETURN_ROUNDS))
+        rounds = min(rounds, max(FEWEST_ROUNDS, allowed))
         self._look_at_empty()
         reply, wall_ns, cpu = self._ask(rounds, 0, budget_s, watch)
         return Block(

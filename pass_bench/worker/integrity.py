@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +38,6 @@ CONTROL_ROUNDS = 15
 SURE_ROUNDS, SURE_NS = 200, 20_000_000  # at most so many, for so long: a moment's standstill hides little
 GHOSTS_BELOW_NS = 500_000_000
 SLOW_NS = 200_000_000
-LATE_NS = 1_000_000_000  # where the least rounds take longer, no block is taken for its clock alone
 MORE_BLOCKS = 6
 MEMORY_LOOKS = 3
 PAUSE_S = 0.1
@@ -157,18 +157,15 @@ class Integrity:
             trials.again(CONTROL_ROUNDS)
             if trials.blocks[-1].rounds < LEAST_ROUNDS:
                 break  # calls take so long that no block would say anything
-        trials_end = len(trials.blocks)
-        last = trials.blocks[-1]
-        if self._control_blocks and LEAST_ROUNDS * last.wall_ns / last.rounds < LATE_NS:
-            trials.again(_sure_rounds([last]))
+        last = len(trials.blocks) - 1
         for attempt in range(MORE_BLOCKS + 1):
-            misfit = self._misfit(trials, trials_end)
+            misfit = self._misfit(trials, last)
             if misfit is None:
                 break
             if attempt == MORE_BLOCKS:
                 raise rejected(misfit.rule, misfit.why)
             time.sleep(PAUSE_S * (attempt + 1))  # a neighbour may be to blame: look again, and longer
-            trials.again(max(_sure_rounds([last]), CONTROL_ROUNDS << attempt))
+            trials.again(max(_sure_rounds(trials.blocks[last:]), CONTROL_ROUNDS << attempt))
         self._reject_memory(trials)
         floor = floor_us(self._recorded.written_bytes, self._device, self._device_name)
         self.evidence.floor_us = floor
@@ -181,15 +178,14 @@ class Integrity:
         """Blocks from `start` on that are long enough to be judged."""
         return [b for b in trials.blocks[start:] if all(b.arms) and len(b.arms[0]) >= LEAST_ROUNDS]
 
-    def _misfit(self, trials: Trials, trials_end: int) -> Misfit | None:
-        """Hold all blocks against the control, and the clock of those after the trials.
+    def _misfit(self, trials: Trials, last: int) -> Misfit | None:
+        """Hold all blocks against the control, and the clock of those from the last one of the trials on.
 
-        A pass that behaves at first has good blocks, and no block is the last one as far as it can know.
+        A pass that behaves at first has good blocks; which one is the last it cannot know.
         """
-        control = self._control_blocks
         blocks = self._blocks(trials)
-        late = self._blocks(trials, trials_end) or blocks  # of slow calls there is no late one
-        return eager_misfit(blocks, control) or clock_misfit(late, control)
+        late = self._blocks(trials, last) or blocks  # too short a one says nothing
+        return eager_misfit(blocks, self._control_blocks) or clock_misfit(late, self._control_blocks)
 
     def _reject_memory(self, trials: Trials) -> None:
         """Raise Stop if calls are fast only on content seen before, however often one looks."""
@@ -226,16 +222,21 @@ class Integrity:
         if self._control is None:
             return None
         try:
-            self._control_blocks.append(self._control.block(self._control_rounds(block), 2.0, block.watch))
+            rounds, enough_ns = self._control_rounds(block)
+            self._control_blocks.append(self._control.block(rounds, 2.0, block.watch, enough_ns))
         except ControlLost as error:
             self._lost(error)
             return None
         return block_misfit(block, self._control_blocks)
 
-    def _control_rounds(self, block: Block) -> int:
-        """More where the host stands still at times, which makes short blocks look slow between calls."""
-        uneven_control = uneven(self._control_blocks, block)
-        return _sure_rounds(self._control_blocks) if uneven_control else CONTROL_ROUNDS
+    def _control_rounds(self, block: Block) -> tuple[int, int]:
+        """How many, and how many nanoseconds are enough.
+
+        More where the host stands still at times, which makes short blocks look slow between calls.
+        """
+        if uneven(self._control_blocks, block):
+            return _sure_rounds(self._control_blocks), sys.maxsize
+        return CONTROL_ROUNDS, SURE_NS
 
     def _lost(self, error: ControlLost) -> None:
         self.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")

@@ -5,10 +5,31 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import pytest
+
 from pass_bench.guard.processes import CpuAccount
 from pass_bench.worker.control import Control
 from pass_bench.worker.messages import TimeReply
 from pass_bench.worker.trials import RETURN_ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("round_ns", "enough_ns", "rounds"),
+    [
+        (1_000_000, sys.maxsize, 15),
+        (1_000_000, 20_000_000, 15),
+        (2_000_000, 20_000_000, 10),
+        (9 * 10**6, 2 * 10**7, 6),
+    ],
+)
+def test_slow_calls_get_fewer_rounds(round_ns: int, enough_ns: int, rounds: int) -> None:
+    def ask(count: int, warmup: int, budget_s: float, watch: tuple[int, ...] = ()) -> Any:
+        return TimeReply(trials=((7,) * count,) * 3), round_ns * (warmup or 1), CpuAccount(0, 0)
+
+    control = Control.__new__(Control)
+    control._ask = ask  # type: ignore[method-assign]
+    control._device, control._empty_ns, control._empty_ran_ns = "cpu", 0, 0
+    assert control.block(15, 1.0, (1, 2), enough_ns).rounds == rounds
 
 
 def test_a_block_comes_after_a_warm_up_and_has_the_contents_asked_for() -> None:
