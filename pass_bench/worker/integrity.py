@@ -184,6 +184,8 @@ class Integrity:
         A pass that behaves at first has good blocks; which one is the last it cannot know.
         """
         blocks = self._blocks(trials)
+        if len(blocks) < LEAST_BLOCKS:
+            return None  # of slow calls there may be one, and a neighbour may have disturbed it
         late = self._blocks(trials, last) or blocks  # too short a one says nothing
         return eager_misfit(blocks, self._control_blocks) or clock_misfit(late, self._control_blocks)
 

@@ -180,3 +180,13 @@ def test_a_last_block_that_is_too_short_says_nothing(monkeypatch: pytest.MonkeyP
     trials._take(9)
     looked_at(trials, monkeypatch)
     assert trials.asked == []
+
+
+def test_one_disturbed_block_of_slow_calls_is_no_rejection(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(Timed):
+        def again(self, count: int) -> None:
+            super().again(3)  # as many as there is time for
+
+    trials = Slow([90_000, *[0] * 8], call_us=100_000, before=1)
+    looked_at(trials, monkeypatch)
+    assert trials.asked == [3]

@@ -55,7 +55,7 @@ _PASS = """
 import ctypes, os, signal, sys, time
 import torch
 from pass_bench.kernels import cpp_kernel, cuda_kernel
-flood = [1024]
+flood = [1024]  # MiB, in the first call
 {top}
 {kernels}
 
