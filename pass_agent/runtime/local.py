@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -41,7 +40,10 @@ def sandbox_prefix() -> tuple[str, ...]:
 
 
 class LocalBox:
-    """A folder on this machine: work/ (the sample, read-only to what runs), out/ and tmp/."""
+    """A folder on this machine: work/ (the sample, read-only to what runs), out/ and tmp/.
+
+    Its name ends with its runner's pid and start time, so that at no moment it has no known owner.
+    """
 
     def __init__(self, root: Path, prefix: Sequence[str], device: str, gate: Gate):
         self.root = root
@@ -51,7 +53,6 @@ class LocalBox:
         self.environment = {"CUDA_VISIBLE_DEVICES": device} if device not in ("", "cpu") else {}
         for part in ("work", "out", "tmp"):
             (root / part).mkdir(parents=True)
-        (root / "owner").write_text(f"{os.getpid()} {process_start(os.getpid())}")
         self.work = str(root / "work")
         self.out = str(root / "out")
 
@@ -130,7 +131,7 @@ class LocalRuntime:
     def open(self, device: str = "") -> LocalBox:
         try:
             with self.gate.passing():
-                name = f"box-{uuid.uuid4().hex[:16]}"
+                name = f"box-{uuid.uuid4().hex[:16]}-{os.getpid()}-{process_start(os.getpid())}"
                 return LocalBox(self.folder / name, self.prefix, device, self.gate)
         except OSError as error:
             raise RuntimeLost(f"no box could be made in {self.folder}: {error}") from error
@@ -140,7 +141,8 @@ class LocalRuntime:
         if own:
             self.gate.close()
         for root in self.folder.glob("box-*"):
-            if not _in_use(root) or (own and (root / "owner").read_text().split()[0] == str(os.getpid())):
+            pid, started = root.name.split("-")[-2:]
+            if not owner_lives(f"{pid} {started}") or (own and pid == str(os.getpid())):
                 end_marked(root.name)
                 shutil.rmtree(root, ignore_errors=True)
                 removed += 1
@@ -149,14 +151,6 @@ class LocalRuntime:
     def leftovers(self) -> list[int]:
         """Processes of any box of this folder that still run."""
         return [pid for root in self.folder.glob("box-*") for pid in find_marked(root.name)]
-
-
-def _in_use(root: Path) -> bool:
-    """Whether the box's runner lives; a box that has no owner's record yet is left alone for a minute."""
-    try:
-        return owner_lives((root / "owner").read_text())
-    except OSError:
-        return root.exists() and time.time() - root.stat().st_mtime < 60
 
 
 def owner_lives(record: str) -> bool:

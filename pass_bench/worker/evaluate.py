@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import threading
 import time
@@ -22,6 +21,7 @@ from pass_bench.guard.source_rules import check_passes
 from pass_bench.results.records import EnvironmentRecord, EvalSettings, GraphResult, Violation
 from pass_bench.results.verdict import Verdict
 from pass_bench.timing.throttle import Source, clock_source
+from pass_bench.worker.cache_folder import CacheFolder
 from pass_bench.worker.cores import Cores, cores_for
 from pass_bench.worker.graph_run import GraphRun
 from pass_bench.worker.hush import Hush
@@ -82,8 +82,7 @@ class Evaluator:
         self._compiler = compiler_named(settings.compiler)
         self._store = PassCacheStore(store_folder() if self._compiler.uses_passes else None)
         self._known_rules: dict[tuple[Path, Path | None], tuple[Violation, ...]] = {}
-        self._caches = Path(tempfile.mkdtemp(prefix="passnet-caches-"))
-        self._caches.chmod(0o755)
+        self._caches = CacheFolder()
         self._zygote: ZygoteProcess | None = None
         self._references: Pool | None = None
         self._candidates: Pool | None = None  # for what runs nothing but the model
@@ -122,7 +121,7 @@ class Evaluator:
         for folder, key in self._cache_keys.items():
             self._store.keep(key, folder)
         self._cache_keys.clear()
-        shutil.rmtree(self._caches, ignore_errors=True)
+        self._caches.close()
 
     def _start(self) -> None:
         if self._host is not None:
@@ -261,7 +260,7 @@ class Evaluator:
         with self._lock:
             identity = key or f"{sample}\n{pass_dir}\n{const_pass_dir}"
             if identity not in self._cache_folders:
-                folder = Path(tempfile.mkdtemp(dir=self._caches))
+                folder = Path(tempfile.mkdtemp(dir=self._caches.path))
                 owner = None
                 if os.geteuid() == 0:
                     number = len(self._cache_folders) % UIDS_PER_PROCESS
