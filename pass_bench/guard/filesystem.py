@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pwd
@@ -104,10 +105,16 @@ def build_root(root: Path, *, read_only: Iterable[Path], writable: Iterable[Path
     os.chdir("/tmp")
 
 
-def mount_proc() -> None:
-    """Mount /proc anew: the caller is in a new pid namespace."""
+def mount_proc(next_pid: int) -> None:
+    """Mount /proc anew: the caller is in a new pid namespace, and forks next what is to have that pid.
+
+    Where the kernel lets nobody choose, it has another one. Libraries name temporary files after the pid, and were it 2 in every box, boxes that share a cache would
+    write into each other's.
+    """
     proc = Path("/proc")
     mount(b"proc", proc, b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    with contextlib.suppress(OSError):
+        (proc / "sys/kernel/ns_last_pid").write_text(str(next_pid - 1))
     for name in HIDDEN_PROC:  # writable by uid 0 of the machine, whatever capabilities it lacks
         if (proc / name).exists():
             mount(os.fsencode(proc / name), proc / name, None, MS_BIND | MS_REC)

@@ -136,7 +136,7 @@ def _enter_namespaces(spec: SandboxSpec, uid: int, gid: int, warnings: list[str]
             tmp_bytes=spec.limits.tmp,
         )
 
-    built = False
+    built, outside = False, os.getpid()
     if os.geteuid() == 0:
         # Paths through folders that only root may enter can be bound by root alone, so before the ids change.
         try:
@@ -151,7 +151,7 @@ def _enter_namespaces(spec: SandboxSpec, uid: int, gid: int, warnings: list[str]
             if not built:
                 build()
             if "pid" in kinds:
-                filesystem.mount_proc()
+                filesystem.mount_proc(next_pid=outside)
 
         problem = namespaces.fork_into(kinds, uid=uid, gid=gid, prepare=prepare, close_fds=spec.keep_fds)
         if not problem:

@@ -15,6 +15,7 @@ def enter_box(job: CandidateJob, keep_descriptor: int) -> tuple[str, ...]:
     The pass sees its sample, its pass_dir and the interpreter, and may write to its cache folder and a
     private /tmp; it does not see results, home or keys.
     """
+    outside = os.getpid()
     shown = [job.sample_path, job.pass_dir, job.const_pass_dir]
     report = enter(
         SandboxSpec(
@@ -28,6 +29,9 @@ def enter_box(job: CandidateJob, keep_descriptor: int) -> tuple[str, ...]:
             uid=cache_owner(job.cache_dir),
         )
     )
+    if os.getpid() != outside and job.cache_dir:
+        # Inductor's temporary files have names of the pid and the thread, which all boxes have alike then.
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] += f"/{outside}"
     return report.warnings
 
 

@@ -232,6 +232,22 @@ def test_a_triton_kernel_runs_under_its_interpreter_inside(folders: tuple[Path, 
     assert result == f"{[2.0 * i for i in range(10)]}\n"
 
 
+@pytest.mark.parametrize("user", ["caller", pytest.param("nobody", marks=as_root)])
+def test_the_pid_in_the_box_is_the_one_outside(folders: tuple[Path, Path, Path], user: str) -> None:
+    _, cache, _ = folders
+    give_up = become_nobody(cache) if user == "nobody" else lambda: None
+
+    def before() -> None:
+        give_up()
+        (cache / "outside").write_text(str(os.getpid()))
+
+    def inside() -> list[str]:
+        return [(cache / "outside").read_text(), str(os.getpid()), Path("/proc/self").readlink().name]
+
+    seen = {tuple(run_boxed(inside, before=before, writable=(cache,))[0]) for _ in range(3)}
+    assert len(seen) == 3 and all(len(set(numbers)) == 1 for numbers in seen)
+
+
 def test_killing_the_waiter_kills_what_is_in_the_box() -> None:
     read_end, write_end = os.pipe()
     pid = os.fork()
