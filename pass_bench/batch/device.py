@@ -64,6 +64,10 @@ class DeviceWorkers:
         """Which processors are set aside for the graph that is timed, if any are."""
         return next(iter(self._evaluators.values())).cores
 
+    def shrink(self) -> None:
+        """End the workers that nobody needs once one thread fewer calls `evaluate`."""
+        next(iter(self._evaluators.values())).shrink()  # the others use the first one's
+
     def evaluate(self, task: GraphTask) -> GraphResult:
         """Measure one graph; what is wrong with a submission costs its graphs their verdict, nothing else."""
         evaluator = self._evaluators[task.compiler]

@@ -76,6 +76,7 @@ class LocalExecutor:
                     except IndexError:
                         break
                     results.put(Measured(task, device.evaluate(task), device.environment))
+                device.shrink()  # while others finish, instead of all at the end
             except BaseException as error:
                 results.put(error)
             finally:

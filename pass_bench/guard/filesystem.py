@@ -108,8 +108,8 @@ def build_root(root: Path, *, read_only: Iterable[Path], writable: Iterable[Path
 def mount_proc(next_pid: int) -> None:
     """Mount /proc anew: the caller is in a new pid namespace, and forks next what is to have that pid.
 
-    Where the kernel lets nobody choose, it has another one. Libraries name temporary files after the pid, and were it 2 in every box, boxes that share a cache would
-    write into each other's.
+    Where the kernel lets nobody choose, it has another one. Libraries name temporary files after the pid, and
+    were it 2 in every box, boxes that share a cache would write into each other's.
     """
     proc = Path("/proc")
     mount(b"proc", proc, b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)

@@ -123,6 +123,15 @@ class Evaluator:
         self._cache_keys.clear()
         self._caches.close()
 
+    def shrink(self) -> None:
+        """End an idle worker of each kind: one thread fewer asks for graphs from now on.
+
+        A driver ends processes one after the other, some tenths of a second each, whatever card they use.
+        """
+        for pool in (self._references, self._candidates):
+            if pool is not None:
+                pool.shrink()
+
     def _start(self) -> None:
         if self._host is not None:
             self._zygote, self.device = self._host._zygote, self._host.device

@@ -106,6 +106,13 @@ class Pool:
         """Take one in that was forked elsewhere and has done nothing that a graph must not follow."""
         self._give_back(child, 0)
 
+    def shrink(self) -> None:
+        """End an idle one, if there is one."""
+        with self._lock:
+            idle = self._idle.pop(0)[0] if self._idle else None
+        if idle is not None:
+            _kill(idle)
+
     def close(self) -> None:
         """End those that are idle, all at once: one with a CUDA context takes some tenths of a second."""
         with self._lock:

@@ -34,6 +34,9 @@ class Workers:
     def evaluate(self, task: Any) -> Any:
         return os.sched_getaffinity(0)
 
+    def shrink(self) -> None:
+        pass
+
 
 @pytest.mark.skipif(len(ALL) < 2, reason="needs two processors")
 @pytest.mark.parametrize("kept", [True, False])
@@ -94,3 +97,29 @@ def test_a_device_that_does_not_start_ends_the_others(broken: str, monkeypatch: 
     ):
         pytest.fail("started")
     assert ended == [device for device in ("0", "1", "2") if device != broken]
+
+
+def test_every_thread_that_has_no_more_to_do_ends_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    others_ended = threading.Event()
+
+    class Counting(Workers):
+        def evaluate(self, task: Any) -> Any:
+            if task == "last":
+                assert others_ended.wait(10)
+            said.append(task)
+
+        def shrink(self) -> None:
+            said.append("ended")
+            if said.count("ended") == 2:
+                others_ended.set()
+
+        def __exit__(self, *_: Any) -> None:
+            said.append("closed")
+
+    monkeypatch.setattr(local, "DeviceWorkers", Counting)
+    executor = local.LocalExecutor(EvalSettings(), ("nope",), ["0"], jobs=3)
+    tasks: list[Any] = ["last", "first"]
+    with executor:
+        executor.run(tasks, lambda measured: None, lambda: False)
+    assert sorted(said[:3]) == ["ended", "ended", "first"] and said[3:] == ["last", "ended", "closed"]

@@ -74,6 +74,19 @@ def test_closing_ends_all_that_are_idle(evaluator: Evaluator) -> None:
     assert not any(Path(f"/proc/{child.pid}").exists() for child in children)
 
 
+def test_a_pool_shrinks_by_one_and_an_empty_one_stays_empty(evaluator: Evaluator) -> None:
+    assert evaluator._zygote is not None
+    pool = Pool(evaluator._zygote, "reference")
+    one, other = (evaluator._zygote.fork("reference") for _ in range(2))
+    pool.add(one)
+    pool.add(other)
+    pool.shrink()
+    assert pool.idle_pids == (other.pid,) and not one.alive and other.alive
+    pool.shrink()
+    pool.shrink()
+    assert pool.idle_pids == () and not other.alive
+
+
 def test_one_that_dies_at_work_costs_its_graph_and_is_not_lent_again(
     evaluator: Evaluator, pool: Pool, make_sample: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
