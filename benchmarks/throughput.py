@@ -209,13 +209,6 @@ def main() -> int:
     parser.add_argument("--devices", help="compare one of these GPUs with all of them")
     parser.add_argument("--parts", default="probe,eager,passes,inductor")
     parser.add_argument("--graphs", type=int, default=50, help="at least so many")
-    parser.add_argument(
-        "--warm",
-        type=int,
-        default=0,
-        help="with --devices: so many graphs per card first, not counted (a virtual machine gets its memory "
-        "as it is first used, which holds up those that use most)",
-    )
     parser.add_argument("--jobs", type=int, help="graphs in work per device")
     parser.add_argument("--no-hush", dest="hush", action="store_false", help="other graphs go on meanwhile")
     parser.add_argument("--limit-s", type=float, default=120.0, help="seconds for each part")
@@ -228,9 +221,6 @@ def main() -> int:
     try:
         if options.devices:
             first = options.devices.split(",")[0]
-            if options.warm:
-                warm = argparse.Namespace(**{**vars(options), "graphs": options.warm})
-                batch("eager", options.devices, warm)
             runs = [batch("eager", where, options) for where in (first, options.devices)]
             runs = [
                 replace(r, name=f"eager on {where}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,7 +39,6 @@ class CppKernel(functools.partial):  # type: ignore[type-arg]
         kernel = super().__new__(cls, compile_and_call)
         kernel.source, kernel.signature, kernel.dtypes = source, parsed, tuple(dtypes)
         kernel._compiled = False
-        _made.add(kernel)
         return kernel
 
     @property
@@ -60,14 +58,6 @@ class CppKernel(functools.partial):  # type: ignore[type-arg]
 
     def __repr__(self) -> str:
         return f"<cpp_kernel {self.name}>"
-
-
-_made: weakref.WeakSet[CppKernel] = weakref.WeakSet()
-
-
-def live_kernels() -> list[CppKernel]:
-    """All C++ kernels of this process that something still refers to."""
-    return list(_made)
 
 
 def cpp_kernel(source: str, signature: str, dtypes: Sequence[str] = ()) -> CppKernel:
