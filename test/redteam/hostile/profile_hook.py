@@ -2,7 +2,7 @@
 
 Known from: own invention
 Rules: forbidden-name
-Expected: rejected (flags, eager_slowed)
+Expected: rejected (flags, eager_slowed, clock)
 """
 
 import sys
