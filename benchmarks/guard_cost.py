@@ -1,6 +1,6 @@
 """What the guards cost: timed calls and whole evaluations of one sample with guards on and off, in turns.
 
-    python benchmarks/guard_cost.py [SAMPLE] [--device auto] [--pairs 12] [--rounds 8] [--seconds 60]
+    python benchmarks/guard_cost.py [SAMPLE ...] [--device auto] [--pairs 12] [--rounds 8] [--seconds 60]
 
 Timed calls: in each pair two processes hold the same compiled graph and are timed in short blocks, in turns.
 Then one of them goes through everything that guards do in an evaluation (the watched call, audited calls
@@ -10,7 +10,8 @@ processes from the start (where their memory lies). Whole evaluations: wall time
 start of the workers to their end, in turns; and of the graphs alone, the workers warm.
 
 Exit code 0: the 95 % interval of the timed calls lies within +-2 %, and an evaluation takes at most 1.5 times
-as long. `--seconds` bounds the run: no pair and no round begins after that. `--rounds 0`: timed calls alone.
+as long. `--seconds` bounds the run: no pair and no round begins after that, but the first ones. `--rounds 0`:
+timed calls alone; `--pairs 0`: whole evaluations alone.
 """
 
 from __future__ import annotations
@@ -229,48 +230,68 @@ def times_as_long(seconds: Seconds) -> tuple[float, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sample", type=Path, nargs="?", default=DEFAULT)
+    parser.add_argument("samples", type=Path, nargs="*", default=[DEFAULT], help="timed calls: of the first")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--pairs", type=int, default=12)
-    parser.add_argument("--rounds", type=int, default=8, help="whole evaluations of each kind")
-    parser.add_argument("--graphs", type=int, default=3, help="at most so many graphs of the sample")
+    parser.add_argument("--rounds", type=int, default=8, help="whole evaluations of each kind and sample")
+    parser.add_argument("--graphs", type=int, default=3, help="at most so many graphs of a sample")
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--out", type=Path, help="append the lines to this file")
     options = parser.parse_args()
     begin = time.monotonic()
-    sample = read_sample(options.sample)
-    graphs = list(range(min(options.graphs, len(sample.graphs))))
     seconds_left = options.seconds or 1e9
     end = begin + seconds_left
-    order = random.Random(1)
-    everything, alone = whole(sample, graphs, options.device, options.rounds, begin + 0.45 * seconds_left)
-    with Evaluator(EvalSettings(device=options.device, guards=True)) as on:
-        pairs: list[tuple[float, float, float]] = []
-        for pair in pairs_of(on, sample, graphs, options.pairs, end):
-            pairs.append(compare(pair, order))
-            print(f"pair {len(pairs)}: {math.exp(pairs[-1][0]):.4f}", file=sys.stderr, flush=True)
-        environment = on.environment
-    calls, eager, plain = (interval([pair[part] for pair in pairs]) for part in range(3))
-    times, words = times_as_long(everything)
-    held = calls[1] >= 0.98 and calls[2] <= 1.02 and times <= 1.5
-    name = environment.device_name if environment else ""
-    calls_of_pair = 2 * BLOCKS * ROUNDS[on.device]
-    shown = f"{options.sample.parent.name}/{options.sample.name}"
-    lines = [
-        f"{name}, {shown}, {len(graphs)} graphs, {len(pairs)} pairs of {calls_of_pair} calls",
-        "timed calls, guards on against off: {:.4f} [{:.4f}, {:.4f}]".format(*calls),
-        "eager calls beside them: {:.4f} [{:.4f}, {:.4f}]".format(*eager),
-        "timed calls, without regard to before: {:.4f} [{:.4f}, {:.4f}]".format(*plain),
-        f"whole evaluation: {words}",
-        f"its graphs alone: {times_as_long(alone)[1]}",
-        f"within 2 %{' and 1.5 times' if times else ''}: {'yes' if held else 'no'}; "
-        f"{time.monotonic() - begin:.0f} s",
-    ]
+    samples = [read_sample(path) for path in options.samples]
+    lines = []
+    held = True
+    for number, sample in enumerate(samples, 1):
+        share = (0.45 if options.pairs else 1.0) * number / len(samples)
+        chosen = chosen_of(sample, options.graphs)
+        seconds = whole(sample, chosen, options.device, options.rounds, begin + share * seconds_left)
+        everything, alone = map(times_as_long, seconds)
+        held = held and everything[0] <= 1.5
+        lines.append(f"{name_of(sample)}, {len(chosen)} graphs, whole evaluation: {everything[1]}")
+        lines.append(f"{name_of(sample)}, its graphs alone: {alone[1]}")
+        print(lines[-2], file=sys.stderr, flush=True)
+    if options.pairs:
+        held = timed_calls(samples[0], options, end, lines) and held
+    lines.append(f"within 2 % and 1.5 times: {'yes' if held else 'no'}; {time.monotonic() - begin:.0f} s")
     print("\n".join(lines))
     if options.out is not None:
         with options.out.open("a") as file:
             file.write("\n".join(f"- {line}" for line in lines) + "\n")
     return 0 if held else 1
+
+
+def timed_calls(sample: Sample, options: argparse.Namespace, end: float, lines: list[str]) -> bool:
+    """Compare pairs of processes until `end`, add what came out to `lines`; whether it is within 2 %."""
+    order = random.Random(1)
+    chosen = chosen_of(sample, options.graphs)
+    pairs: list[tuple[float, float, float]] = []
+    with Evaluator(EvalSettings(device=options.device, guards=True)) as on:
+        for pair in pairs_of(on, sample, chosen, options.pairs, end):
+            pairs.append(compare(pair, order))
+            print(f"pair {len(pairs)}: {math.exp(pairs[-1][0]):.4f}", file=sys.stderr, flush=True)
+        device = on.environment.device_name if on.environment else ""
+        calls_of_pair = 2 * BLOCKS * ROUNDS[on.device]
+    calls, eager, plain = (interval([pair[part] for pair in pairs]) for part in range(3))
+    lines += [
+        f"{device}, {name_of(sample)}, {len(chosen)} graphs, {len(pairs)} pairs of {calls_of_pair} calls",
+        "timed calls, guards on against off: {:.4f} [{:.4f}, {:.4f}]".format(*calls),
+        "eager calls beside them: {:.4f} [{:.4f}, {:.4f}]".format(*eager),
+        "timed calls, without regard to before: {:.4f} [{:.4f}, {:.4f}]".format(*plain),
+    ]
+    return calls[1] >= 0.98 and calls[2] <= 1.02
+
+
+def chosen_of(sample: Sample, most: int) -> list[int]:
+    """The first graphs of a sample."""
+    return list(range(min(most, len(sample.graphs))))
+
+
+def name_of(sample: Sample) -> str:
+    """A sample's name, with its model's."""
+    return f"{sample.path.parent.name}/{sample.path.name}"
 
 
 if __name__ == "__main__":

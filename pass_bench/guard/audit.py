@@ -1,7 +1,9 @@
-"""Inputs for audited calls: timed calls that the supervisor picks and whose outputs it has verified.
+"""Other inputs for timed calls whose outputs are verified.
 
-- moved: fresh content at fresh addresses, another one for each call;
-- refilled: fresh content where the timed calls' inputs lie, written so that no version counter moves;
+Audited calls, when the supervisor wants them:
+- moved: fresh content at fresh addresses;
+- refilled: fresh content where the timed calls' inputs lie, written so that no version counter moves.
+Ordinary timed calls (watched_inputs.py):
 - nudged: the timed calls' own inputs with a few elements changed, written the same way.
 
 What a pass remembers by shape, address, version, or a sample of the content is then wrong; what it remembers

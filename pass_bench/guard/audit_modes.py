@@ -1,8 +1,8 @@
-"""The kinds of audited calls, by name; see audit.py; no torch."""
+"""Where the content of audited calls is put, by name; see audit.py; no torch."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
-AuditMode = Literal["moved", "refilled", "nudged"]
+AuditMode = Literal["moved", "refilled"]
 AUDIT_MODES: tuple[AuditMode, ...] = get_args(AuditMode)

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,20 +35,37 @@ def resident_bytes(pids: list[int]) -> int:
     return private + shared
 
 
-def busy_threads(pid: int, samples: int = 8, interval_s: float = 0.008) -> float:
-    """How many threads of a process tree run or want to run, on average over a few looks.
+def running_threads(pid: int) -> int | None:
+    """How many threads of a process tree run or want to run now; None while it is stopped.
 
     Whether they get a core does not matter, so that a busy machine hides nothing.
     """
-    seen = 0
-    for _ in range(samples):
+    if _state(pid, pid) == "T":
+        return None
+    running = 0
+    for each in descendants(pid):
+        with contextlib.suppress(OSError):
+            running += sum(
+                _state(each, int(task.name)) == "R" for task in Path(f"/proc/{each}/task").iterdir()
+            )
+    return running
+
+
+def busy_threads(
+    pid: int, seen: Sequence[int] = (), looks: int = 8, interval_s: float = 0.008, limit_s: float = 2.0
+) -> float:
+    """How many threads of a process tree run or want to run, on average over a few looks.
+
+    `seen`: what earlier looks have shown, which count among them.
+    """
+    seen = list(seen)
+    end = time.monotonic() + limit_s
+    while len(seen) < looks and time.monotonic() < end:
         time.sleep(interval_s)
-        for each in descendants(pid):
-            with contextlib.suppress(OSError):
-                seen += sum(
-                    _state(each, int(task.name)) == "R" for task in Path(f"/proc/{each}/task").iterdir()
-                )
-    return seen / samples
+        running = running_threads(pid)
+        if running is not None:
+            seen.append(running)
+    return sum(seen) / max(1, len(seen))
 
 
 def _state(pid: int, thread: int) -> str:

@@ -20,7 +20,7 @@ import torch
 from pass_bench.compilers import CallFailed, Compiled, compiler_named
 from pass_bench.data import Graph, read_graph
 from pass_bench.errors import BadInput, HarnessFailure
-from pass_bench.guard.audit import ranges_of
+from pass_bench.guard.audit import Refill, ranges_of
 from pass_bench.guard.audited_inputs import AuditedInputs, Recorder
 from pass_bench.guard.guarded_run import Baseline, guarded_run
 from pass_bench.guard.watched_inputs import Keeper, WatchedInputs
@@ -79,7 +79,7 @@ class Candidate:
         self._baseline: Baseline | None = None
         self._values: list[Any] | None = None
         self._ranges: dict[int, tuple[float, float]] = {}
-        self._keeper: Keeper | None = None
+        self._keeper: Keeper | Recorder | None = None
 
     def _forget(self) -> Done:
         """Free everything held for a graph; only one that has run nothing of a pass is asked to."""
@@ -258,11 +258,7 @@ class Candidate:
         calls: dict[str, Callable[..., Any]] = {"eager": self._eager, "compiled": self._compiled.call}
         if self._unrewritten is not None:
             calls["unrewritten"] = self._unrewritten.call
-        if self._values is None:  # the same memory for all blocks
-            self._values = make(self._graph, "recorded", 123, self._job.device)
-            self._ranges = ranges_of(self._values)
-            gc.collect()
-            gc.freeze()  # so that collecting before each block takes no time
+        values = self._inputs()
         plan = Plan(
             trials=request.trials,
             warmup=request.warmup,
@@ -274,14 +270,24 @@ class Candidate:
             budget_s=request.budget_s,
             min_trials=request.min_trials,
         )
-        if request.audit is not None:
-            return self._audit(request, calls, plan)
         used = [calls[arm] for arm in request.arms]
+        if request.audit is not None:
+            return self._audited(request, used, plan), None
         if request.watch:
             return self._watched(request, used, plan), None
-        fresh = FreshInputs(self._values, frozenset(request.mutated))
+        fresh = FreshInputs(values, frozenset(request.mutated))
         times = time_block(used, [fresh] * len(used), plan)
         return TimeReply(trials=tuple(tuple(arm) for arm in times)), None
+
+    def _inputs(self) -> list[Any]:
+        """The recorded inputs, in the same memory for all blocks of trials."""
+        assert self._graph is not None and self._job is not None
+        if self._values is None:
+            self._values = make(self._graph, "recorded", 123, self._job.device)
+            self._ranges = ranges_of(self._values)
+            gc.collect()
+            gc.freeze()  # so that collecting before each block takes no time
+        return self._values
 
     def _watched(self, request: TimeRequest, calls: list[Call], plan: Plan) -> TimeReply:
         """Time a block on inputs that change a little now and then, and keep what one call returned."""
@@ -297,39 +303,28 @@ class Candidate:
         return TimeReply(trials=tuple(tuple(arm) for arm in times), new=keeper.new_among_last(len(times[0])))
 
     def _kept(self, request: KeptRequest) -> tuple[KeptDone, int]:
-        """Pack what the last watched block kept of a call."""
+        """Pack what the last block kept of a call."""
         assert self._values is not None and self._keeper is not None
         kept = self._keeper.kept[request.which]
         after = [kept.arguments.get(place, value) for place, value in enumerate(self._values)]
         payload, descriptor = write_payload(kept.outputs, after, sorted(kept.arguments), request.budget_bytes)
         return KeptDone(payload=payload, number=kept.number), descriptor
 
-    def _audit(
-        self, request: TimeRequest, calls: dict[str, Callable[..., Any]], plan: Plan
-    ) -> tuple[TimeReply, int]:
-        """Time on other inputs and send back what one of the compiled calls made of them."""
+    def _audited(self, request: TimeRequest, calls: list[Call], plan: Plan) -> TimeReply:
+        """Time on other inputs, and keep what each of the compiled calls made of them."""
         assert self._graph is not None and self._job is not None and self._values is not None
         audit = request.audit
         assert audit is not None
-        draws = []
-        if audit.mode != "nudged":
-            draws = [make(self._graph, audit.regime, seed, self._job.device) for seed in audit.seeds]
+        draws = [make(self._graph, "random", seed, self._job.device) for seed in audit.seeds]
         mutated = frozenset(request.mutated)
-        place = request.arms.index("compiled")
-        recorder = Recorder(place, audit.keep)
-        inputs = [
-            AuditedInputs(self._values, mutated, audit.mode, draws, audit.seeds, audit.keep)
-            for _ in request.arms
-        ]
-        for arm in inputs:
-            arm.share_with(inputs, recorder)
-        times = time_block([calls[arm] for arm in request.arms], inputs, plan, recorder.saw)
-        fed = inputs[place]
-        fed.settle()
-        changed = changed_inputs(fed.before, fed.kept)
-        payload, descriptor = write_payload(recorder.outputs, fed.kept, changed, audit.budget_bytes)
-        fed.restore()
-        return TimeReply(trials=tuple(tuple(arm) for arm in times), payload=payload), descriptor
+        recorder = self._keeper = Recorder(request.arms.index("compiled"), draws)
+        refill = Refill(self._values)
+        arms = [AuditedInputs(self._values, mutated, audit.modes, draws, refill) for _ in calls]
+        try:
+            times = time_block(calls, arms, plan, recorder.saw)
+        finally:
+            refill.restore()
+        return TimeReply(trials=tuple(tuple(arm) for arm in times))
 
     def _guard(self, request: GuardRequest) -> tuple[GuardDone, int | None]:
         """Run once under all guards, or only look at what the passes have changed."""
@@ -367,8 +362,7 @@ class Candidate:
         assert self._graph is not None and self._job is not None and self._compiled is not None
         try:
             module = load_module(self._graph, self._job.device)
-            inputs = make(self._graph, "recorded", 123, self._job.device)
-            rewritten = rewrite(capture(module, self._graph), self._rules, inputs)
+            rewritten = rewrite(capture(module, self._graph), self._rules, self._inputs())
             if not any(report.replaced for report in rewritten.reports):
                 raise RuntimeError("the passes matched when the graph was compiled, and no longer do")
             return rewritten.module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
@@ -17,6 +18,7 @@ from pass_bench.worker.messages import (
     CandidateReply,
     CandidateRequest,
     Entered,
+    Fault,
     Prepared,
     PrepareRequest,
     TimeReply,
@@ -36,6 +38,11 @@ BESIDE_DYNAMO: tuple[Arm, ...] = ("eager", "compiled", "compiled")
 THROUGH_DYNAMO = ("pass_mgr",)
 
 
+def is_forked(job: CandidateJob) -> bool:
+    """Whether the control of a graph is a process of its own, which takes a while to start."""
+    return job.compiler in THROUGH_DYNAMO
+
+
 class ControlLost(Exception):
     """The control child could not do its work; nothing is said about the pass then."""
 
@@ -51,7 +58,7 @@ class Control:
         mutated: tuple[int, ...],
         keep: int = 1,
     ):
-        dynamo = job.compiler in THROUGH_DYNAMO
+        dynamo = is_forked(job)
         self._arms = BESIDE_DYNAMO if dynamo else ARMS
         own = {
             "compiler": job.compiler if dynamo else "nope",
@@ -63,7 +70,7 @@ class Control:
         self._mutated, self._keep = mutated, keep
         self._device = job.device
         self._empty_ns = self._empty_ran_ns = sys.maxsize  # the least so far
-        self._unanswered = 0
+        self._unanswered, self._lost = 0, False
         self._stack = ExitStack()
         self._loan: Loan | None = None
         if dynamo:
@@ -85,7 +92,10 @@ class Control:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._loan is not None:
-            self._loan.sound = self._unanswered == 0
+            with contextlib.suppress(ControlLost):
+                while self._unanswered and not self._lost:  # a graph may end before its control is asked
+                    self._receive()
+            self._loan.sound = not self._lost
         self._stack.close()
 
     @property
@@ -153,16 +163,25 @@ class Control:
         try:
             self._child.send(CandidateRequest(request=request))
         except ChildDied as death:
-            raise ControlLost(death.how) from None
+            raise self._lose(death.how) from None
 
     def _expect(self, kind: type) -> TimeReply:
+        reply = self._receive()
+        if not isinstance(reply, kind):
+            raise self._lose(getattr(reply, "reason", type(reply).__name__))
+        return reply  # type: ignore[return-value]
+
+    def _lose(self, why: str) -> ControlLost:
+        self._lost = True
+        return ControlLost(why)
+
+    def _receive(self) -> object:
         try:
             envelope, descriptors = self._child.receive(CandidateReply, time.monotonic() + TIMEOUT_S)
         except (ChildDied, PeerTimeout, ProtocolError) as error:
-            raise ControlLost(str(error)) from None
+            raise self._lose(str(error)) from None
         for descriptor in descriptors:
             os.close(descriptor)
-        if not isinstance(envelope.reply, kind):
-            raise ControlLost(getattr(envelope.reply, "reason", type(envelope.reply).__name__))
         self._unanswered -= 1
-        return envelope.reply  # type: ignore[return-value]
+        self._lost = self._lost or isinstance(envelope.reply, Fault)
+        return envelope.reply

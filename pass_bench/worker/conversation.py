@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pass_bench.errors import HarnessFailure
-from pass_bench.guard.processes import CpuAccount, MemoryWatch, cpu_account, settle
+from pass_bench.guard.processes import CpuAccount, MemoryWatch, cpu_account, running_threads, settle
 from pass_bench.results.records import EvalSettings, Regime
 from pass_bench.results.verdict import Verdict
 from pass_bench.worker.descriptors import check_descriptor
@@ -40,6 +40,8 @@ from pass_bench.worker.protocol import PeerTimeout, ProtocolError
 
 RECORDED_SEED = 123  # the replay rules fix it
 REDRAWS = 4
+SPIN_S = 0.005  # OpenMP's threads spin for 3.5 ms after their work
+GLANCE_EVERY_S = 0.003
 LOG_TAIL_CHARS = 4000
 R = TypeVar("R")
 
@@ -69,6 +71,10 @@ class Conversation:
         self._pending = 0
         self._faulty = False
         self._paused_before = reference.paused_s
+        self._silent_since: float | None = None  # the candidate, which has answered everything
+        self.glances: list[
+            int
+        ] = []  # threads of it that ran at moments without a request, since it was timed
         self.deadline = time.monotonic() + settings.timeout_s
 
     def with_candidate(self, candidate: Child) -> None:
@@ -163,9 +169,19 @@ class Conversation:
         except ProtocolError as error:
             raise HarnessFailure(f"the reference worker sent nonsense: {error}") from None
         close(descriptors)
+        self.glance()
         self._pending -= 1
         self._faulty = self._faulty or isinstance(envelope.reply, Fault)
         return envelope.reply
+
+    def glance(self) -> None:
+        """See whether the candidate does anything while nothing is asked of it."""
+        if self._silent_since is None or time.monotonic() - self._silent_since < SPIN_S:
+            return
+        running = running_threads(self.pid)
+        if running is not None:
+            self.glances.append(running)
+        self._silent_since = time.monotonic() - SPIN_S + GLANCE_EVERY_S
 
     def _trusted(self, reply: Any) -> Any:
         if isinstance(reply, Fault):
@@ -178,6 +194,7 @@ class Conversation:
     def send(self, request: Any, what: str = "working") -> None:
         """Send a request to the candidate; `what` it is for, in words."""
         assert self._candidate is not None
+        self._silent_since = None
         try:
             self._candidate.send(CandidateRequest(request=request), deadline=self._candidate_deadline)
         except ChildDied as death:
@@ -208,6 +225,7 @@ class Conversation:
             raise self._death(death, what) from None
         except ProtocolError as error:
             raise rejected("protocol", f"while {what}: {error}") from None
+        self._silent_since = time.monotonic()
         reply: Any = envelope.reply
         if isinstance(reply, kind):
             return reply, descriptors
@@ -242,6 +260,7 @@ class Conversation:
 
     def timed(self, request: TimeRequest) -> Timed:
         """Ask for a block of trials."""
+        self.glances.clear()
         settle(self.pid)
         before, start = cpu_account(self.pid), time.perf_counter_ns()
         self.send(request, "being timed")

@@ -25,7 +25,7 @@ from pass_bench.results.records import (
 from pass_bench.results.verdict import Verdict
 from pass_bench.score.tolerance import BASELINE_T
 from pass_bench.timing.throttle import Source
-from pass_bench.worker.control import Control, ControlLost
+from pass_bench.worker.control import Control, ControlLost, is_forked
 from pass_bench.worker.conversation import LOG_TAIL_CHARS, RECORDED_SEED, Conversation
 from pass_bench.worker.cpuinfo import busy_warning
 from pass_bench.worker.faults import one_line, printable
@@ -178,7 +178,8 @@ class GraphRun:
         with self._draft.phase("verify_s"):
             for regime in self._scored_regimes():
                 self._verify(regime, drawn if regime == "recorded" else None)
-                self._start_control(drawn)
+                if self._draft.regimes[-1].passes_from is not None and not self._draft.interpreted:
+                    self._start_control(drawn)
             self._judge()
         self._earn(drawn)
         with self._draft.phase("report_s"):
@@ -197,6 +198,8 @@ class GraphRun:
         self._recorded = drawn
         if drawn.outputs == 0 and not drawn.effects:
             raise Stop(Verdict.NOTHING_TO_CHECK, "the graph has no outputs and changes no input")
+        if not is_forked(self._job):
+            self._start_control(drawn)
         if drawn.nonfinite:
             self._draft.warnings.append("eager's outputs have NaN or inf on the recorded inputs")
         if drawn.unordered:
@@ -209,10 +212,9 @@ class GraphRun:
         return drawn
 
     def _start_control(self, drawn: Drawn) -> None:
-        """Fork the control once an output was right, so that it prepares while others are verified."""
-        right = self._draft.regimes[-1].passes_from is not None
+        """Let the control prepare: a warm one beside the pass, a forked one once an output was right."""
         watched = self._uses_passes and self._settings.guards and not self._settings.compat
-        if self._control is None and watched and right and not self._draft.interpreted:
+        if self._control is None and watched:
             try:
                 self._control = self._children.enter_context(
                     Control(self._zygote, self._candidates, self._job, drawn.effects, kept_calls(drawn))
@@ -371,6 +373,7 @@ class GraphRun:
             seconds["guard_s"] += time.monotonic() - start - held
         with self._draft.phase("report_s"):
             trials.judge()
+            self._talk.glance()
         self._draft.e2e = trials.e2e
         self._draft.device_time = trials.device_time
         self._draft.unrewritten = trials.unrewritten

@@ -6,6 +6,7 @@ import secrets
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from pass_bench.guard.audit_modes import AUDIT_MODES, AuditMode
@@ -27,9 +28,9 @@ from pass_bench.results.records import EvalSettings, Regime, Violation
 from pass_bench.results.verdict import Verdict
 from pass_bench.score.tolerance import BASELINE_T
 from pass_bench.worker.control import Control, ControlLost
-from pass_bench.worker.conversation import Conversation, close
+from pass_bench.worker.conversation import SPIN_S, Conversation, close
 from pass_bench.worker.faults import one_line
-from pass_bench.worker.messages import Audit, Compared, Drawn, GuardRequest
+from pass_bench.worker.messages import Audit, Compared, Drawn, GuardRequest, KeptDone
 from pass_bench.worker.outcome import Stop, rejected
 from pass_bench.worker.trials import PARTS, Trials
 
@@ -58,6 +59,15 @@ class Evidence:
     doubtful_regime: Regime = "random"
 
 
+@dataclass(frozen=True)
+class KeptCall:
+    """What a timed call returned, and which content its inputs had: a nudge's seed, None the usual."""
+
+    done: KeptDone
+    descriptors: tuple[int, ...]
+    nudge: int | None
+
+
 class Integrity:
     """The checks of one graph; each raises Stop with `rejected` where one fails."""
 
@@ -70,10 +80,12 @@ class Integrity:
         self._recorded = recorded
         self._level = BASELINE_T
         self._random = "random" in settings.regimes and not settings.compat
-        self._modes: list[AuditMode] = []
+        self._modes: list[AuditMode] = []  # of the audit, until it was done
+        self._audit_after = 0
         self._kept_checks = 0
         self._control: Control | None = None
         self._control_blocks: list[Block] = []
+        self._look_closer = False
         self.evidence = Evidence()
         self.warnings: list[str] = []
 
@@ -117,23 +129,24 @@ class Integrity:
         done, descriptors = self._talk.guard(GuardRequest(run=False))
         close(descriptors)
         _reject(done.violations)
-        time.sleep(0.005)  # OpenMP's threads spin for a moment after their work
+        time.sleep(SPIN_S)
+        seen = self._talk.glances
         for attempt in range(BUSY_TRIES):
-            busy = busy_threads(self._talk.pid)
+            busy = busy_threads(self._talk.pid, seen)
             if busy < BUSY_THREADS:
                 return
             time.sleep(0.05 * (attempt + 1))
+            seen = []
         raise rejected("idle-work", f"{busy:.1f} threads are busy while nothing was asked for")
 
     # ---- beside the trials
 
     def before_trials(self, control: Control | None, warmup: int, budget_s: float) -> None:
-        """Wait for the control, warm it, and choose in which order to audit."""
+        """Wait for the control, warm it, and choose after which block to audit: not the first one."""
         if self._random:
-            self._modes = list(AUDIT_MODES)
-            secrets.SystemRandom().shuffle(self._modes)
-        if self._recorded.eager_ns > SLOW_NS:
-            self._modes = self._modes[:1]
+            count = 1 if self._recorded.eager_ns > SLOW_NS else len(AUDIT_MODES)
+            self._modes = secrets.SystemRandom().sample(AUDIT_MODES, count)
+        self._audit_after = PARTS - secrets.randbelow(PARTS - 1)
         self._control = control
         if control is None:
             return
@@ -143,16 +156,20 @@ class Integrity:
             self._lost(error)
 
     def between_blocks(self, trials: Trials) -> None:
-        """Look at a call of the block, then audit once, if anything is left to audit."""
-        self._check_kept(trials)
-        if self._modes:
-            self._audit(trials, self._modes.pop())
+        """Look at calls of the block, and audit after one of the blocks."""
+        with ExitStack() as stack:
+            self._compare_kept(self._take_kept(trials, stack))
+        self._audit_after -= 1
+        if self._modes and self._audit_after <= 0:
+            self._audit(trials)
 
     def after_trials(self, trials: Trials) -> None:
         """Hold all times against the clock outside, the control, fresh inputs and the physical floor."""
-        while self._modes:
-            self._audit(trials, self._modes.pop())
-        self._check_kept(trials)
+        self._look_closer = True
+        with ExitStack() as stack:
+            self._compare_kept(self._take_kept(trials, stack))
+        if self._modes:
+            self._audit(trials)
         while len(self._blocks(trials)) < LEAST_BLOCKS:
             trials.again(CONTROL_ROUNDS)
             if trials.blocks[-1].rounds < LEAST_ROUNDS:
@@ -201,27 +218,40 @@ class Integrity:
         assert misfit is not None
         raise rejected(misfit.rule, misfit.why)
 
-    def _check_kept(self, trials: Trials) -> None:
-        """Have the reference compare calls of the last block, if they have not been: of each early block."""
+    def _take_kept(self, trials: Trials, stack: ExitStack) -> list[KeptCall]:
+        """Ask what calls of the last block returned, if nobody has: of each early block; to be compared."""
         seeds, trials.watch = trials.watch, ()
         self._kept_checks += bool(seeds)
         if not seeds or (self._kept_checks > CHECKED_BLOCKS and secrets.randbelow(CHECKED_BLOCKS)):
-            return
+            return []
+        kept = []
         for which in range(trials.kept):
             done, descriptors = self._talk.kept(which, self._recorded.payload_bytes)
-            try:
-                if not 0 <= done.number <= len(seeds):
-                    raise rejected("protocol", "outputs on a content that was not asked for")
-                nudge = seeds[done.number - 1] if done.number else None
-                drawn = self._talk.draw("recorded", nudge=nudge, light=True)
-                compared = self._talk.compare(done.payload, descriptors, drawn, self._level)
-            finally:
-                close(descriptors)
-            self._exact(compared, drawn, "recorded", "stale-output", "wrong in a timed call")
+            stack.callback(close, descriptors)
+            if not 0 <= done.number <= len(seeds):
+                raise rejected("protocol", "outputs on a content that was not asked for")
+            kept.append(KeptCall(done, descriptors, seeds[done.number - 1] if done.number else None))
+        return kept
+
+    def _compare_kept(self, kept: Sequence[KeptCall]) -> None:
+        """Have the reference compare them; calls on the same content need eager once."""
+        for nudge in dict.fromkeys(call.nudge for call in kept):
+            drawn = self._talk.draw("recorded", nudge=nudge, light=True)
+            for call in kept:
+                if call.nudge == nudge:
+                    compared = self._talk.compare(call.done.payload, call.descriptors, drawn, self._level)
+                    self._exact(compared, drawn, "recorded", "stale-output", "wrong in a timed call")
 
     def control_block(self, block: Block) -> Misfit | None:
-        """Time the control and hold a block against it; to be called while the device is held."""
+        """Hold a block against the control; to be called while the device is held.
+
+        The control is timed anew beside the first blocks, in a closer look, and beside blocks that do not fit
+        what is known of it.
+        """
         if self._control is None:
+            return None
+        enough = len(self._control_blocks) >= LEAST_BLOCKS and not self._look_closer
+        if enough and block_misfit(block, self._control_blocks) is None:
             return None
         try:
             rounds, enough_ns = self._control_rounds(block)
@@ -244,34 +274,28 @@ class Integrity:
         self.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")
         self._control = None
 
-    def _audit(self, trials: Trials, mode: AuditMode) -> None:
-        """Time a few rounds on other inputs and verify one of them, which was chosen beforehand."""
-        quick, small = self._recorded.eager_ns < 50_000_000, self._recorded.payload_bytes <= KEPT_BYTES
-        rounds = (4 if small else 2) if quick else 1  # inputs of each are made first
-        seeds = tuple(secrets.randbelow(2**31) for _ in range(rounds))
-        keep = secrets.randbelow(rounds)
-        regime: Regime = "recorded" if mode == "nudged" else "random"
-        if mode == "nudged":
-            drawn = self._talk.draw("recorded", nudge=seeds[keep], light=True)
-        else:
-            drawn = self._talk.draw("random", seed=seeds[keep], light=True)
-        if drawn.skipped:
-            return
-        audit = Audit(
-            mode=mode,
-            regime=regime,
-            seeds=seeds,
-            keep=keep,
-            budget_bytes=drawn.payload_bytes,
-        )
-        reply, descriptors = trials.audited(audit)
+    def _audit(self, trials: Trials) -> None:
+        """Time a round each with other content in other places, in secret order, and verify all of them."""
+        modes, self._modes = tuple(self._modes), []
+        seeds = tuple(secrets.randbelow(2**31) for _ in modes)
         try:
-            compared = self._talk.compare(reply.payload, descriptors, drawn, self._level)
-        finally:
-            close(descriptors)
-        self._exact(
-            compared, drawn, regime, "stale-output", f"wrong in a timed call on other inputs ({mode})"
-        )
+            trials.audited(Audit(modes=modes, seeds=seeds))
+        except Stop as stop:
+            failed = stop.verdict is Verdict.RUNTIME_FAIL
+            if failed and any(self._talk.draw("random", seed=seed, light=True).skipped for seed in seeds):
+                return  # eager fails there too
+            raise
+        for which, (mode, seed) in enumerate(zip(modes, seeds, strict=True)):
+            drawn = self._talk.draw("random", seed=seed, light=True)
+            if drawn.skipped:
+                continue
+            done, descriptors = self._talk.kept(which, drawn.payload_bytes)
+            try:
+                compared = self._talk.compare(done.payload, descriptors, drawn, self._level)
+            finally:
+                close(descriptors)
+            why = f"wrong in a timed call on other inputs ({mode})"
+            self._exact(compared, drawn, "random", "stale-output", why)
 
     def _exact(self, compared: Compared, drawn: Drawn, regime: Regime, rule: str, why: str) -> None:
         """Reject what is far less exact than the verified calls; keep what is slightly so for the verdict."""

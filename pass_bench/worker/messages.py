@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pass_bench.guard.audit_modes import AuditMode
 from pass_bench.results.records import EnvironmentRecord, PassReport, Regime, TensorReport, Violation
 
 Line = Annotated[str, Field(max_length=2000)]
@@ -321,13 +322,10 @@ Arm = Literal["eager", "compiled", "unrewritten"]
 
 
 class Audit(Message):
-    """Inputs for an audited block: see guard/audit.py. `keep` is the round whose outputs are sent back."""
+    """Inputs for an audited block: for each round a random draw, and where to put it (guard/audit.py)."""
 
-    mode: Literal["moved", "refilled", "nudged"]
-    regime: Regime
-    seeds: tuple[int, ...]  # one draw for each round
-    keep: int
-    budget_bytes: int
+    modes: tuple[AuditMode, ...]
+    seeds: tuple[int, ...]
 
 
 class TimeRequest(Message):
@@ -353,7 +351,9 @@ class TimeRequest(Message):
 
 
 class KeptRequest(Message):
-    """Ask what a call of the last watched block returned: the n-th of those that were drawn after them."""
+    """Ask what a call of the last block returned: the n-th of those drawn after them; of an audited block,
+    that of the n-th round.
+    """
 
     kind: Literal["kept"] = "kept"
     which: int
@@ -380,7 +380,6 @@ class TimeReply(Message):
         tuple[Annotated[tuple[Nanoseconds, ...], Field(max_length=100_000)], ...], Field(max_length=3)
     ]
     new: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(max_length=100)] = ()
-    payload: Payload | None = None
 
 
 class ReferenceRequest(Message):

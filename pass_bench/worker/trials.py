@@ -16,7 +16,7 @@ from pass_bench.timing.stats import timing_stats
 from pass_bench.timing.stopping import StoppingRule
 from pass_bench.timing.throttle import ClockWatch, Source
 from pass_bench.worker.conversation import Timed, close
-from pass_bench.worker.messages import Arm, Audit, TimeReply, TimeRequest
+from pass_bench.worker.messages import Arm, Audit, TimeRequest
 from pass_bench.worker.outcome import rejected
 
 CAP_FACTOR = 32  # at most this many times the trials asked for
@@ -30,14 +30,15 @@ MOST_RETAKEN = 3  # blocks during which the device lowered its clock
 MOST_MISFITS = 10  # more blocks than have fitted
 MOST_TAKES = 40
 RETAKEN_S, LATE_MISFITS = 20.0, 4  # after so long fewer are enough
-MISFIT_PAUSE_S = 0.05
-SHORT_RETAKES, MOST_ROUNDS = 2, 1000  # after so many misfits blocks double, up to so many rounds
+MISFIT_PAUSE_S = 0.01  # after the first misfit; after the n-th n^2 times as long, since some noise lasts
+SHORT_RETAKES, MOST_ROUNDS = 1, 1000  # after so many misfits blocks double, up to so many rounds
 # Warm-up after the wait for the device, in which others ran on the same core and the same card.
 RETURN_ROUNDS, RETURN_S = 3, 0.005  # at least so many rounds, and for so long
 LEAST_ROUNDS = 3
 PARTS = 3
 AGAIN_S = 2.0
 CONTENTS = 4  # of the inputs, beside the usual one
+BLOCK_S = 0.02  # shorter blocks than this cost less than what guards do beside each one
 
 
 class Trials:
@@ -153,10 +154,17 @@ class Trials:
     def _next(self, rule: StoppingRule, taken: int) -> int:
         """How many trials to take next: as many as the rule wants, as long as there is time for them."""
         count = rule.next_block(taken)
-        if not taken or taken + count <= SURE_FACTOR[self._device] * self._settings.trials:
+        if not taken:
             return count
         fits = int(taken * (LONG_S[self._device] / max(self.spent_s, 1e-9) - 1))
-        return min(count, fits) if fits >= LEAST_MORE * taken else 0
+        most = max(fits, SURE_FACTOR[self._device] * self._settings.trials - taken)
+        if self._between is not None:
+            while count * self.spent_s < BLOCK_S * taken:
+                more = rule.next_block(taken + count)
+                if not more or count + more > most:
+                    break
+                count += more
+        return min(count, most) if most >= LEAST_MORE * taken else 0
 
     @contextmanager
     def _unbudgeted(self) -> Iterator[None]:
@@ -215,7 +223,7 @@ class Trials:
             elif self._says_something(block):
                 misfits -= 1
             self._end = max(self._end, time.monotonic() + AGAIN_S)
-            time.sleep(MISFIT_PAUSE_S * misfits)
+            time.sleep(MISFIT_PAUSE_S * misfits**2)
         assert last is not None
         raise rejected(last.rule, f"{last.why}, in {misfits} blocks more than not")
 
@@ -236,11 +244,10 @@ class Trials:
         self._end = max(self._end, time.monotonic() + AGAIN_S)
         self._watched_block(count)
 
-    def audited(self, audit: Audit) -> tuple[TimeReply, tuple[int, ...]]:
-        """Time a block on other inputs; return the answer and the descriptors beside it, to be closed."""
+    def audited(self, audit: Audit) -> None:
+        """Time a block on other inputs, one round for each; what came of them can be asked for."""
         with self._held(warm=False):  # these times enter no statistics
-            timed = self._checked(len(audit.seeds), 0, "host", self._arms, audit)
-        return timed.reply, timed.descriptors
+            close(self._checked(len(audit.seeds), 0, "host", self._arms, audit).descriptors)
 
     def _block(self, count: int, clock: str, arms: tuple[Arm, ...], warmup: int = 0) -> list[tuple[int, ...]]:
         timed = self._steady(count, warmup, clock, arms)

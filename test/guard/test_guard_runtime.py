@@ -244,26 +244,59 @@ def test_a_refill_moves_no_version_counter(dtype: torch.dtype) -> None:
     assert (value._version, value.data_ptr()) == (version, address)
 
 
-@pytest.mark.parametrize("mode", ["moved", "refilled", "nudged"])
-def test_an_audited_round_keeps_what_it_was_fed(mode: Any) -> None:
-    values = [torch.arange(6.0)]
-    draws = [[torch.full((6,), float(i))] for i in range(3)] if mode != "nudged" else []
-    arms = [AuditedInputs(values, frozenset(), mode, draws, (1, 2, 3), keep=1) for _ in range(2)]
-    for arm in arms:
-        arm.share_with(arms)
-    recorder = Recorder(1, keep=1)
-    for _ in range(3):
-        for arm in arms:
+@pytest.mark.parametrize("modes", [("moved", "refilled"), ("refilled", "moved"), ("refilled", "refilled")])
+def test_an_audited_round_is_kept_with_what_it_changed(modes: Any) -> None:
+    values: list[Any] = [torch.arange(6.0), torch.zeros(2), 3]
+    address, version = values[0].data_ptr(), values[0]._version
+    draws: list[list[Any]] = [[torch.full((6,), 1.0 + i), torch.full((2,), float(i)), 3] for i in range(2)]
+    refill = Refill(values)
+    arms = [AuditedInputs(values, frozenset({1}), modes, draws, refill) for _ in range(2)]
+    recorder = Recorder(1, draws)
+    for number, mode in enumerate(modes):
+        for place, arm in enumerate(arms):
             taken = arm.take()
-            recorder.saw(arms.index(arm), taken[0] + 1, taken)
-    arms[1].settle()
-    assert torch.equal(recorder.outputs, arms[1].before[0] + 1)
-    assert torch.equal(arms[1].kept[0], arms[1].before[0])
-    if mode != "nudged":
-        assert arms[1].before[0].tolist() == [1.0] * 6
-    assert (taken[0].data_ptr() == values[0].data_ptr()) == (mode != "moved")
-    arms[1].restore()
-    assert torch.equal(values[0], torch.arange(6.0))
+            assert (taken[0].data_ptr() == address) == (mode == "refilled")
+            assert taken[0].data_ptr() != draws[number][0].data_ptr()
+            outputs = taken[0] + 10
+            taken[1].add_(5)  # eager changes it too
+            recorder.saw(place, outputs, taken)
+            outputs.zero_()  # a copy is what was kept
+    assert [kept.outputs.tolist() for kept in recorder.kept] == [[11.0] * 6, [12.0] * 6]
+    changed = [{n: value.tolist() for n, value in kept.arguments.items()} for kept in recorder.kept]
+    assert changed == [{1: [5.0] * 2}, {1: [6.0] * 2}]
+    refill.restore()
+    assert torch.equal(values[0], torch.arange(6.0)) and values[1].tolist() == [0, 0]
+    assert (values[0].data_ptr(), values[0]._version) == (address, version)
+
+
+def test_a_call_that_writes_to_what_eager_leaves_alone_shows_in_an_audit() -> None:
+    draws = [[torch.ones(3)]]
+    recorder = Recorder(0, draws)
+    for mode in ("moved", "refilled"):
+        values = [torch.zeros(3)]
+        taken = AuditedInputs(values, frozenset(), (mode,), draws, Refill(values)).take()
+        taken[0][1] = 7
+        recorder.kept.clear()
+        recorder.saw(0, None, taken)
+        assert recorder.kept[0].arguments[0].tolist() == [1, 7, 1]
+    assert draws[0][0].tolist() == [1, 1, 1]
+
+
+def test_kernels_are_found_wherever_they_are_and_of_whatever_class(double: Any) -> None:
+    class Odd(type(double)):  # type: ignore[misc]
+        pass
+
+    hidden = [Odd(double.source, "twice(const float* x, float* y, int64_t n)")]
+    log = KernelLog()
+    x, y = torch.ones(4), torch.zeros(4)
+    gc.freeze()
+    try:
+        with log.watching():
+            hidden[0](x, y, 4)
+            double(x, y, 4)
+    finally:
+        gc.unfreeze()
+    assert log.launches == {"cpp twice": 2} and y.tolist() == [2.0] * 4
 
 
 def watched(values: list[Any], mutated: frozenset[int] = frozenset()) -> WatchedInputs:

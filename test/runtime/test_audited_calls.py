@@ -1,4 +1,4 @@
-"""Audited calls, on inputs that a guard moves, refills or nudges, must run the same plan as usual calls."""
+"""Audited calls, on inputs that a guard moves or refills, must run the same plan as usual calls."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import fx
 
+from pass_bench.guard.audit import Refill
 from pass_bench.guard.audit_modes import AUDIT_MODES, AuditMode
 from pass_bench.guard.audited_inputs import AuditedInputs, Recorder
 from pass_bench.kernels import cpp_kernel
@@ -61,19 +62,16 @@ def test_audited_calls_run_the_plan(planned: Any, mode: AuditMode) -> None:
         return miss(values)
 
     planned.__globals__["_miss"] = counted
-    values, seeds = inputs(), (1, 2, 3, 4)
-    draws = [inputs() for _ in seeds]
-    plan = Plan(trials=len(seeds), warmup=0, order_seed=5, seed=6)
+    values, draws = inputs(), [inputs() for _ in range(4)]
+    plan = Plan(trials=4, warmup=0, order_seed=5, seed=6)
     usual = time_block([planned], [FreshInputs(values)], Plan(20, 5, order_seed=5, seed=6))
-    recorder = Recorder(0, keep=2)
-    audited = AuditedInputs(values, frozenset(), mode, draws, seeds, keep=2)
-    audited.share_with([audited], recorder)
+    recorder = Recorder(0, draws)
+    audited = AuditedInputs(values, frozenset(), [mode] * 4, draws, Refill(values))
     time_block([planned], [audited], plan, recorder.saw)
-    audited.settle()
-    recorder.settle()
     assert missed == []
     assert len(usual[0]) == 20
     assert planned.report().variants == 1
-    x, y, w = audited.kept
-    assert torch.equal(recorder.outputs[0], x + y)
-    assert torch.equal(recorder.outputs[1], (x + y) * w)
+    assert len(recorder.kept) == 4
+    for kept, (x, y, w) in zip(recorder.kept, draws, strict=True):
+        assert torch.equal(kept.outputs[0], x + y) and torch.equal(kept.outputs[1], (x + y) * w)
+        assert kept.arguments == {}

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pass_bench.guard.processes import CpuAccount
 from pass_bench.worker.control import Control
-from pass_bench.worker.messages import TimeReply
+from pass_bench.worker.messages import Entered, Fault, Prepared, TimeReply
+from pass_bench.worker.pool import Loan
+from pass_bench.worker.protocol import PeerTimeout
 from pass_bench.worker.trials import RETURN_ROUNDS
 
 
@@ -48,3 +52,33 @@ def test_a_block_comes_after_a_warm_up_and_has_the_contents_asked_for() -> None:
     assert blocks[0].arms == ((7,) * 4,) * 3 and blocks[0].wall_ns == 1000
     # 40 ns less 20 of waiting, then 30 less 20, which stays the least
     assert [(block.empty_ns, block.empty_ran_ns) for block in blocks] == [(20, 25), (10, 25), (10, 25)]
+
+
+class Answering:
+    """A process that answers so many requests and was killed, or not."""
+
+    def __init__(self, replies: list[object]):
+        self._replies = replies
+
+    def receive(self, kind: type, deadline: float) -> tuple[Any, tuple[int, ...]]:
+        if not self._replies:
+            raise PeerTimeout("nothing came")
+        return SimpleNamespace(reply=self._replies.pop(0)), ()
+
+
+@pytest.mark.parametrize(
+    ("replies", "sound"),
+    [
+        ([Entered(), Prepared()], True),
+        ([Entered()], False),  # it never prepared
+        ([Entered(), Fault(fault="runtime_fail", reason="no memory")], False),
+    ],
+)
+def test_a_process_that_answers_later_is_as_good_as_before(replies: list[object], sound: bool) -> None:
+    control = Control.__new__(Control)
+    control._stack, control._unanswered, control._lost = ExitStack(), 2, False
+    loan = control._loan = Loan(Answering(replies))  # type: ignore[arg-type]
+    control._child = loan.child
+    with control:
+        pass  # the graph ended before its control was asked for anything
+    assert loan.sound is sound

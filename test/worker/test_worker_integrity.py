@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pass_bench.guard.audit_modes import AuditMode
 from pass_bench.guard.clock_fit import Block
 from pass_bench.guard.kernel_log import MAX_GHOSTS
 from pass_bench.results.records import EvalSettings
+from pass_bench.results.verdict import Verdict
 from pass_bench.score.tolerance import BASELINE_T
 from pass_bench.worker.integrity import GHOSTS_BELOW_NS, Integrity
-from pass_bench.worker.messages import Compared, Drawn, GuardDone, GuardRequest
+from pass_bench.worker.messages import Audit, Compared, Drawn, GuardDone, GuardRequest
 from pass_bench.worker.outcome import Stop
 
 RECORDED, RANDOM = Drawn(seed=123, eager_ns=100_000), Drawn(seed=7, eager_ns=100_000)
@@ -42,8 +43,11 @@ class Talk:
 class Trials:
     watch, kept = (1, 2), 1
 
-    def audited(self, audit: Any) -> tuple[Any, tuple[int, ...]]:
-        return SimpleNamespace(payload=None), ()
+    def __init__(self) -> None:
+        self.audits: list[Audit] = []
+
+    def audited(self, audit: Audit) -> None:
+        self.audits.append(audit)
 
 
 def integrity(*regimes: Any, **talk: int) -> Integrity:
@@ -63,16 +67,67 @@ def test_a_doubtful_watched_call_is_recorded_with_its_inputs(drawn: Drawn) -> No
     assert doubtful(found) == (regimes[-1], drawn.seed)
 
 
-@pytest.mark.parametrize(("mode", "regime"), [("nudged", "recorded"), ("moved", "random")])
-def test_a_doubtful_audited_call_is_recorded_with_its_inputs(mode: AuditMode, regime: str) -> None:
+def test_a_doubtful_audited_call_is_recorded_with_its_inputs() -> None:
     found = integrity("recorded", "random", level=BASELINE_T + 1)
-    found._audit(Trials(), mode)  # type: ignore[arg-type]
-    assert doubtful(found) == (regime, RANDOM.seed if regime == "random" else RECORDED.seed)
+    found.before_trials(None, 0, 1.0)
+    found._audit(Trials())  # type: ignore[arg-type]
+    assert doubtful(found) == ("random", RANDOM.seed)
+
+
+@pytest.mark.parametrize(("eager_ns", "count"), [(100_000, 2), (300_000_000, 1)])
+def test_one_audit_comes_after_a_block_that_is_not_the_first(eager_ns: int, count: int) -> None:
+    places, orders = set(), set()
+    for _ in range(60):
+        drawn = RECORDED.model_copy(update={"eager_ns": eager_ns})
+        found = Integrity(Talk(), EvalSettings(regimes=("recorded", "random")), "cpu", "", drawn)  # type: ignore[arg-type]
+        found.before_trials(None, 0, 1.0)
+        trials = Trials()
+        for number in range(5):
+            found.between_blocks(trials)  # type: ignore[arg-type]
+            if trials.audits:
+                places.add(number)
+                break
+        found.between_blocks(trials)  # type: ignore[arg-type]
+        (audit,) = trials.audits
+        assert len(set(audit.modes)) == len(audit.modes) == len(set(audit.seeds)) == count
+        orders.add(audit.modes)
+    assert places == {1, 2} and len(orders) == 2
+
+
+def test_no_audit_without_the_random_regime() -> None:
+    found, trials = integrity("recorded"), Trials()
+    found.before_trials(None, 0, 1.0)
+    for _ in range(5):
+        found.between_blocks(trials)  # type: ignore[arg-type]
+    assert trials.audits == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "eager_fails", "stops"),
+    [
+        (Verdict.RUNTIME_FAIL, True, False),
+        (Verdict.RUNTIME_FAIL, False, True),
+        (Verdict.REJECTED, True, True),
+    ],
+)
+def test_a_pass_may_fail_in_an_audit_where_eager_does(
+    verdict: Verdict, eager_fails: bool, stops: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(Trials):
+        def audited(self, audit: Audit) -> None:
+            raise Stop(verdict, "no such index")
+
+    found = integrity("recorded", "random")
+    found.before_trials(None, 0, 1.0)
+    skipped = RANDOM.model_copy(update={"skipped": "eager raises" if eager_fails else ""})
+    monkeypatch.setattr(Talk, "draw", lambda *_, **__: skipped)
+    with pytest.raises(Stop) if stops else contextlib.nullcontext():
+        found._audit(Failing())  # type: ignore[arg-type]
 
 
 def test_a_doubtful_ordinary_call_was_on_recorded_inputs() -> None:
     found = integrity("recorded", "random", level=BASELINE_T + 1)
-    found._check_kept(Trials())  # type: ignore[arg-type]
+    found.between_blocks(Trials())  # type: ignore[arg-type]
     assert doubtful(found) == ("recorded", RECORDED.seed)
 
 
@@ -91,6 +146,68 @@ def test_the_record_says_which_kernels_were_not_looked_at(
     found = integrity("recorded", kernels=kernels)
     found.guarded_call(run_ns)
     assert found.warnings == warnings
+
+
+def test_calls_on_the_same_content_need_eager_once() -> None:
+    drawn: list[int | None] = []
+    compared: list[tuple[int | None, str]] = []
+
+    class Three(Talk):
+        numbers = (2, 0, 2)
+
+        def draw(self, regime: str, **options: Any) -> Drawn:
+            drawn.append(options["nudge"])
+            return RECORDED
+
+        def kept(self, which: int, budget_bytes: int) -> tuple[Any, tuple[int, ...]]:
+            return SimpleNamespace(number=self.numbers[which], payload=f"outputs {which}"), ()
+
+        def compare(self, payload: Any, *_: Any) -> Compared:
+            compared.append((drawn[-1], payload))
+            return Compared(tensors=(), passes_from=BASELINE_T)
+
+    found = Integrity(Three(), EvalSettings(regimes=("recorded",)), "cpu", "", RECORDED)  # type: ignore[arg-type]
+    trials = Trials()
+    trials.watch, trials.kept = (11, 22), 3
+    found.between_blocks(trials)  # type: ignore[arg-type]
+    assert drawn == [22, None]
+    assert compared == [(22, "outputs 0"), (22, "outputs 2"), (None, "outputs 1")]
+
+
+def test_a_content_that_was_not_asked_for_is_a_rejection() -> None:
+    class Odd(Talk):
+        def kept(self, which: int, budget_bytes: int) -> tuple[Any, tuple[int, ...]]:
+            return SimpleNamespace(number=3, payload=None), ()
+
+    found = Integrity(Odd(), EvalSettings(regimes=("recorded",)), "cpu", "", RECORDED)  # type: ignore[arg-type]
+    with pytest.raises(Stop) as stop:
+        found.between_blocks(Trials())  # type: ignore[arg-type]
+    assert [violation.rule for violation in stop.value.violations] == ["protocol"]
+
+
+class Beside:
+    """A control whose calls take 10 us, with 5 us between two of them."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def block(self, rounds: int, budget_s: float, watch: Any, enough_ns: int) -> Block:
+        self.asked += 1
+        return Block(((10_000,) * 15,) * 2, 15 * 30_000, 0)
+
+
+def test_the_control_is_timed_beside_the_first_blocks_and_those_that_do_not_fit() -> None:
+    def block(hidden_us: int) -> Block:
+        return Block(((10_000,) * 20,) * 2, 20 * (30_000 + 1000 * hidden_us), 0)
+
+    found, control = integrity("recorded"), Beside()
+    found._control = control  # type: ignore[assignment]
+    # the slack is 80 us a round: twice 40
+    judged = [found.control_block(block(hidden)) is None for hidden in (0, 0, 90, 0, 0, 90, 70)]
+    assert judged == [True, True, False, True, True, False, True]
+    assert control.asked == 4
+    found._look_closer = True
+    assert found.control_block(block(0)) is None and control.asked == 5
 
 
 def test_blocks_of_the_control_are_longer_where_they_differ() -> None:
@@ -116,6 +233,7 @@ def test_blocks_of_the_control_are_longer_where_they_differ() -> None:
 def test_calls_so_slow_that_no_block_says_anything_are_not_looked_at_again(got: int, looks: int) -> None:
     class Slow(Trials):
         def __init__(self) -> None:
+            super().__init__()
             self.watch, self.compiled_us = (), 1e5
             self.blocks = [Block(((10**8,) * 3,) * 2, 600_000_000, 0)]
             self.asked: list[int] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -77,9 +78,9 @@ def test_blocks_grow_while_they_do_not_fit_and_one_that_fits_is_used_whole(
 
     trials._ask = noted
     used = trials._watched_block(20)
-    # two takes as long as the first one, then twice and four times as long; fits leave the length as it is
-    assert [count for count in asked if count] == [20, 20, 20, 40, 80, 80, 80, 80]
-    assert {len(arm) for arm in used} == {80}
+    # one as long as the first one, then twice, four and eight times as long; fits leave the length as it is
+    assert [count for count in asked if count] == [20, 20, 40, 80, 160, 160, 160, 160]
+    assert {len(arm) for arm in used} == {160}
 
 
 def test_too_many_that_do_not_fit_are_a_reason_to_reject(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +128,37 @@ def test_checks_between_blocks_cost_no_time_for_trials(monkeypatch: pytest.Monke
     trials = Trials(ask, settings, "cpu", (), unrewritten=False, between=hour, beside=hour)
     trials.run()
     assert candidate.blocks >= 3 and set(budgets) == {5.0}  # the first hundred come in three parts
+
+
+@pytest.mark.parametrize(
+    ("call_us", "guarded", "blocks"),
+    [
+        (20, False, [100, 100, 200, 400]),
+        (200, True, [100, 100, 200, 400]),  # two arms: 20 ms for the first hundred
+        (40, True, [100, 300, 400]),  # after 8 ms, 24 are the least that is more than 20
+        (10, True, [100, 700]),
+    ],
+)
+def test_beside_guards_later_blocks_are_not_short(
+    call_us: int, guarded: bool, blocks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pass_bench.worker.trials.LONG_S", {"cpu": 0.0})  # so 800 rounds at most
+    taken: list[int] = []
+    order = random.Random(1)
+
+    def ask(request: TimeRequest) -> Timed:
+        taken.append(request.trials)
+        # from nothing to twice as long: no interval is narrow
+        times = [2000 * call_us * (number + 1) // (request.trials + 1) for number in range(request.trials)]
+        arms = tuple(tuple(order.sample(times, len(times))) for _ in request.arms)
+        return Timed(TimeReply(trials=arms), 2000 * call_us * request.trials, CpuAccount(0, 0), ())
+
+    between = (lambda _: None) if guarded else None
+    settings = EvalSettings(trials=100, warmup=0)
+    trials = Trials(ask, settings, "cpu", (), unrewritten=False, between=between)
+    monkeypatch.setattr(trials, "_parts", lambda count: [count])
+    trials.run()
+    assert [count for count in taken if count] == blocks
 
 
 def test_inputs_are_taken_the_same_way_with_checks_and_without() -> None:
