@@ -51,7 +51,11 @@ def check_command(sample: Path, pass_dir: Path | None, device: str, no_match: bo
 @click.option("--jobs", type=click.IntRange(1), help="How many cases to prepare at once (CPU: 1, GPU: 8).")
 @click.option("--seconds", type=float, help="Begin no further case after this long (GPU: 140).")
 @click.option("--faults/--no-faults", default=None, help="Crashes, hangs and floods too (on a GPU: yes).")
-@click.option("--markdown", type=click.Path(path_type=Path), help="Put the table into this file.")
+@click.option(
+    "--markdown",
+    type=click.Path(exists=True, dir_okay=False, writable=True, path_type=Path),
+    help="Put the table into this file.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Write a file with machine, tables and faults.")
 def selftest_command(
     suite: Path | None,
