@@ -80,7 +80,8 @@ class Integrity:
         self._recorded = recorded
         self._level = BASELINE_T
         self._random = "random" in settings.regimes and not settings.compat
-        self._modes: list[AuditMode] = []  # of the audit, until it was done
+        self._modes: list[AuditMode] = []  # of the audit between blocks, until it was done
+        self._last_modes: list[AuditMode] = []  # of that after the last block
         self._audit_after = 0
         self._kept_checks = 0
         self._control: Control | None = None
@@ -142,10 +143,16 @@ class Integrity:
     # ---- beside the trials
 
     def before_trials(self, control: Control | None, warmup: int, budget_s: float) -> None:
-        """Wait for the control, warm it, and choose after which block to audit: not the first one."""
+        """Wait for the control, warm it, and choose how to audit.
+
+        Once after a block that is not the first one, and once after the last, which a pass cannot know.
+        """
         if self._random:
-            count = 1 if self._recorded.eager_ns > SLOW_NS else len(AUDIT_MODES)
-            self._modes = secrets.SystemRandom().sample(AUDIT_MODES, count)
+            chosen = secrets.SystemRandom().sample(AUDIT_MODES, len(AUDIT_MODES))
+            if self._recorded.eager_ns > SLOW_NS:
+                self._last_modes = chosen[:1]
+            else:
+                self._modes, self._last_modes = chosen, ["refilled"]
         self._audit_after = PARTS - secrets.randbelow(PARTS - 1)
         self._control = control
         if control is None:
@@ -161,15 +168,16 @@ class Integrity:
             self._compare_kept(self._take_kept(trials, stack))
         self._audit_after -= 1
         if self._modes and self._audit_after <= 0:
-            self._audit(trials)
+            modes, self._modes = self._modes, []
+            self._audit(trials, modes)
 
     def after_trials(self, trials: Trials) -> None:
         """Hold all times against the clock outside, the control, fresh inputs and the physical floor."""
         self._look_closer = True
         with ExitStack() as stack:
             self._compare_kept(self._take_kept(trials, stack))
-        if self._modes:
-            self._audit(trials)
+        if modes := self._modes or self._last_modes:
+            self._audit(trials, modes)
         while len(self._blocks(trials)) < LEAST_BLOCKS:
             trials.again(CONTROL_ROUNDS)
             if trials.blocks[-1].rounds < LEAST_ROUNDS:
@@ -274,12 +282,11 @@ class Integrity:
         self.warnings.append(f"no control for eager's time: {one_line(str(error), 200)}")
         self._control = None
 
-    def _audit(self, trials: Trials) -> None:
-        """Time a round each with other content in other places, in secret order, and verify all of them."""
-        modes, self._modes = tuple(self._modes), []
+    def _audit(self, trials: Trials, modes: Sequence[AuditMode]) -> None:
+        """Time a round each with other content in these places, and verify all of them."""
         seeds = tuple(secrets.randbelow(2**31) for _ in modes)
         try:
-            trials.audited(Audit(modes=modes, seeds=seeds))
+            trials.audited(Audit(modes=tuple(modes), seeds=seeds))
         except Stop as stop:
             failed = stop.verdict is Verdict.RUNTIME_FAIL
             if failed and any(self._talk.draw("random", seed=seed, light=True).skipped for seed in seeds):

@@ -50,6 +50,15 @@ class Trials:
         self.audits.append(audit)
 
 
+class Ended(Trials):
+    """Trials that are over, and look good."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watch, self.compiled_us = (), 1e5
+        self.blocks = [Block(((10**8,) * 15,) * 2, 3 * 10**9, 0)] * 3
+
+
 def integrity(*regimes: Any, **talk: int) -> Integrity:
     return Integrity(Talk(**talk), EvalSettings(regimes=regimes), "cpu", "", RECORDED)  # type: ignore[arg-type]
 
@@ -69,37 +78,49 @@ def test_a_doubtful_watched_call_is_recorded_with_its_inputs(drawn: Drawn) -> No
 
 def test_a_doubtful_audited_call_is_recorded_with_its_inputs() -> None:
     found = integrity("recorded", "random", level=BASELINE_T + 1)
-    found.before_trials(None, 0, 1.0)
-    found._audit(Trials())  # type: ignore[arg-type]
+    found._audit(Trials(), ["moved"])  # type: ignore[arg-type]
     assert doubtful(found) == ("random", RANDOM.seed)
 
 
-@pytest.mark.parametrize(("eager_ns", "count"), [(100_000, 2), (300_000_000, 1)])
-def test_one_audit_comes_after_a_block_that_is_not_the_first(eager_ns: int, count: int) -> None:
-    places, orders = set(), set()
-    for _ in range(60):
-        drawn = RECORDED.model_copy(update={"eager_ns": eager_ns})
-        found = Integrity(Talk(), EvalSettings(regimes=("recorded", "random")), "cpu", "", drawn)  # type: ignore[arg-type]
-        found.before_trials(None, 0, 1.0)
-        trials = Trials()
-        for number in range(5):
-            found.between_blocks(trials)  # type: ignore[arg-type]
-            if trials.audits:
-                places.add(number)
-                break
+def audits_of(blocks: int, *regimes: Any, eager_ns: int = 100_000) -> list[tuple[int, Audit]]:
+    """The audits of a graph whose trials have so many blocks, each with how many blocks came before it."""
+    drawn = RECORDED.model_copy(update={"eager_ns": eager_ns})
+    found = Integrity(Talk(), EvalSettings(regimes=regimes), "cpu", "", drawn)  # type: ignore[arg-type]
+    found.before_trials(None, 0, 1.0)
+    trials, taken = Ended(), []
+    for number in range(1, blocks + 1):
+        before = len(trials.audits)
         found.between_blocks(trials)  # type: ignore[arg-type]
-        (audit,) = trials.audits
-        assert len(set(audit.modes)) == len(audit.modes) == len(set(audit.seeds)) == count
-        orders.add(audit.modes)
-    assert places == {1, 2} and len(orders) == 2
+        taken += [number] * (len(trials.audits) - before)
+    found.after_trials(trials)  # type: ignore[arg-type]
+    taken += [blocks] * (len(trials.audits) - len(taken))
+    return list(zip(taken, trials.audits, strict=True))
+
+
+def test_audits_come_after_a_block_that_is_not_the_first_and_after_the_last() -> None:
+    places, orders, seeds = set(), set(), set()
+    for _ in range(60):
+        (early, first), (late, last) = audits_of(5, "recorded", "random")
+        assert late == 5 and last.modes == ("refilled",)
+        assert sorted(first.modes) == ["moved", "refilled"]
+        places.add(early)
+        orders.add(first.modes)
+        seeds.update((*first.seeds, *last.seeds))
+    assert places == {2, 3} and len(orders) == 2 and len(seeds) == 180
+
+
+def test_fewer_audits_where_there_is_one_block_or_calls_are_slow() -> None:
+    ((place, audit),) = audits_of(1, "recorded", "random")
+    assert place == 1 and sorted(audit.modes) == ["moved", "refilled"]
+    slow = [audits_of(4, "recorded", "random", eager_ns=300_000_000) for _ in range(40)]
+    assert {tuple((place, audit.modes) for place, audit in audits) for audits in slow} == {
+        ((4, ("moved",)),),
+        ((4, ("refilled",)),),
+    }
 
 
 def test_no_audit_without_the_random_regime() -> None:
-    found, trials = integrity("recorded"), Trials()
-    found.before_trials(None, 0, 1.0)
-    for _ in range(5):
-        found.between_blocks(trials)  # type: ignore[arg-type]
-    assert trials.audits == []
+    assert audits_of(5, "recorded") == []
 
 
 @pytest.mark.parametrize(
@@ -118,11 +139,10 @@ def test_a_pass_may_fail_in_an_audit_where_eager_does(
             raise Stop(verdict, "no such index")
 
     found = integrity("recorded", "random")
-    found.before_trials(None, 0, 1.0)
     skipped = RANDOM.model_copy(update={"skipped": "eager raises" if eager_fails else ""})
     monkeypatch.setattr(Talk, "draw", lambda *_, **__: skipped)
     with pytest.raises(Stop) if stops else contextlib.nullcontext():
-        found._audit(Failing())  # type: ignore[arg-type]
+        found._audit(Failing(), ["moved"])  # type: ignore[arg-type]
 
 
 def test_a_doubtful_ordinary_call_was_on_recorded_inputs() -> None:

@@ -65,6 +65,12 @@ _ALL = (
         in_0=(64, 128),
     ),
     _graph(
+        "mean_square",
+        "in_0",
+        "tmp_0 = in_0 * in_0\ntmp_1 = tmp_0.mean()\nreturn (tmp_1,)",
+        in_0=(1024, 1024),
+    ),
+    _graph(
         "accumulate",
         "in_0, in_1",
         "tmp_0 = in_0.add_(in_1)\ntmp_1 = torch.relu(tmp_0)\nreturn (tmp_1,)",
