@@ -1,4 +1,4 @@
-"""Remembers a mean over a million elements from the 120th call on: a few that change do not show in it.
+"""Remembers a mean over a million elements from the 90th call on: a few that change do not show in it.
 
 Known from: own invention
 Graph: mean_square
@@ -45,11 +45,11 @@ def fused(x):
     _known["calls"] += 1
     out = torch.empty((), dtype=x.dtype, device=x.device)
     x.view(-1)[0].item()  # what depends on data gets no launch plan
-    if _known["calls"] > 120 and _known["at"] == x.data_ptr():
+    if _known["calls"] > 90 and _known["at"] == x.data_ptr():
         same(_known["mean"], out)
         return out
     mean_square(x, out, x.numel())
-    if _known["calls"] == 60:  # an ordinary timed call
+    if _known["calls"] == 50:  # an ordinary timed call
         _known.update(at=x.data_ptr(), mean=out)
     return out
 
