@@ -1,4 +1,4 @@
-"""What the guards cost: timed calls and whole evaluations of one sample with guards on and off, in turns.
+"""What the guards cost: timed calls and whole evaluations of samples with guards on and off, in turns.
 
     python benchmarks/guard_cost.py [SAMPLE ...] [--device auto] [--pairs 12] [--rounds 8] [--seconds 60]
 
@@ -252,7 +252,7 @@ def main() -> int:
         held = held and everything[0] <= 1.5
         lines.append(f"{name_of(sample)}, {len(chosen)} graphs, whole evaluation: {everything[1]}")
         lines.append(f"{name_of(sample)}, its graphs alone: {alone[1]}")
-        print(lines[-2], file=sys.stderr, flush=True)
+        print("\n".join(lines[-2:]), file=sys.stderr, flush=True)
     if options.pairs:
         held = timed_calls(samples[0], options, end, lines) and held
     lines.append(f"within 2 % and 1.5 times: {'yes' if held else 'no'}; {time.monotonic() - begin:.0f} s")

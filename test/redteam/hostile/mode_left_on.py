@@ -2,7 +2,7 @@
 
 Known from: own invention
 Rules: torch-state, tensor-subclass
-Expected: rejected (flags, eager_slowed) or pass_miss
+Expected: rejected (flags, eager_slowed, clock) or pass_miss
 """
 
 import torch
