@@ -92,7 +92,8 @@ class Control:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._loan is not None:
-            self._lost = self._lost or (kind is not None and not issubclass(kind, Exception))  # Ctrl-C: no wait
+            if kind is not None and not issubclass(kind, Exception):
+                self._lost = True  # Ctrl-C waits for nothing
             with contextlib.suppress(ControlLost):
                 while self._unanswered and not self._lost:  # a graph may end before its control is asked
                     self._receive()
