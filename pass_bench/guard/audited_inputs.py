@@ -11,7 +11,7 @@ from pass_bench.guard.audit import Refill
 from pass_bench.guard.audit_modes import AuditMode
 from pass_bench.guard.watched_inputs import Kept, copy_of
 from pass_bench.timing.interleave import FreshInputs, clone_like
-from pass_bench.verify.compare import same_bits
+from pass_bench.verify.compare import changed_inputs
 
 
 class AuditedInputs:
@@ -54,10 +54,5 @@ class Recorder:
         """Look at a call that is over and timed."""
         if place != self._place:
             return
-        before = self._draws[len(self.kept)]
-        changed = {
-            number: copy_of(value)
-            for number, value in enumerate(arguments)
-            if isinstance(value, torch.Tensor) and not same_bits(value, before[number])
-        }
+        changed = {n: copy_of(arguments[n]) for n in changed_inputs(self._draws[len(self.kept)], arguments)}
         self.kept.append(Kept(0, copy_of(outputs), changed))

@@ -318,3 +318,12 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
             return False
         left, right = left[words:], right[words:]
     return torch.equal(left, right)
+
+
+def changed_inputs(before: Sequence[object], after: Sequence[object]) -> tuple[int, ...]:
+    """Return the positions of the tensors whose bits differ."""
+    return tuple(
+        place
+        for place, (one, other) in enumerate(zip(before, after, strict=True))
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) and not same_bits(one, other)
+    )

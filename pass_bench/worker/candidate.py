@@ -27,6 +27,7 @@ from pass_bench.guard.watched_inputs import Keeper, WatchedInputs
 from pass_bench.results.records import PassReport
 from pass_bench.timing.clock import Call
 from pass_bench.timing.interleave import FreshInputs, Plan, clone_like, time_block
+from pass_bench.verify.compare import changed_inputs
 from pass_bench.worker.box import enter_box
 from pass_bench.worker.faults import fault_of, one_line
 from pass_bench.worker.interpreted import LaunchCounter, unsupported_reason
@@ -58,7 +59,7 @@ from pass_bench.worker.messages import (
 from pass_bench.worker.payload import write_payload
 from pass_bench.worker.precompile import tuning_left_out
 from pass_bench.worker.protocol import Channel
-from pass_bench.worker.reference import changed_inputs, make, wait
+from pass_bench.worker.reference import make, wait
 
 
 class Candidate:

@@ -19,7 +19,7 @@ from pass_bench.guard.audit import nudge
 from pass_bench.results.records import Regime
 from pass_bench.timing.interleave import clone_like
 from pass_bench.verify.compare import Compared as Comparison
-from pass_bench.verify.compare import compare_outputs, largest_error, mismatch_of, same_bits
+from pass_bench.verify.compare import changed_inputs, compare_outputs, largest_error, mismatch_of
 from pass_bench.verify.float64 import run_in_float64
 from pass_bench.verify.unordered import UnorderedSums
 from pass_bench.verify.weak import weak_at, weaker
@@ -301,15 +301,6 @@ def error_of(value: Any, exact: Any) -> float:
 def copied(value: Any) -> Any:
     """Copy a tensor, with its strides; what else there is does not change."""
     return clone_like(value) if isinstance(value, torch.Tensor) else value
-
-
-def changed_inputs(before: Sequence[Any], after: Sequence[Any]) -> tuple[int, ...]:
-    """Return the positions of the tensors whose bits differ."""
-    return tuple(
-        place
-        for place, (one, other) in enumerate(zip(before, after, strict=True))
-        if isinstance(one, torch.Tensor) and not same_bits(one, other)
-    )
 
 
 def not_finite(value: object) -> bool:
